@@ -1,24 +1,25 @@
-# `make help` lists the targets. Each creates the virtual environment .venv if there is none.
+# `make help` lists the targets. Most targets create the virtual environment .venv if there is none.
 
 PYTHON ?= python3
 VENV   ?= .venv
 RUN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 NATIVE := $(shell find csrc -name '*.cpp' -o -name '*.hpp' -o -name '*.h')
-# Many tests wait for processes of their own, so there is one worker more than processors. Each may
-# hold torch, hence no more than four; the tests of one file share what they build.
+# Many tests wait for child processes, so there is one worker more than processors. A worker may
+# import torch, which takes much memory, so there are at most four. Tests of one file share builds,
+# so they run in one worker.
 WORKERS  := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 PARALLEL ?= --numprocesses $(WORKERS) --maxprocesses 4 --dist loadfile
-# Threads that wait for work leave the processor to others.
+# Waiting OpenMP threads sleep instead of spinning.
 test test-all: export OMP_WAIT_POLICY = PASSIVE
-# Jupyter starts a process for each notebook. Of the others make test runs the scripts beside them.
+# Notebooks that `make test` runs. It runs only the .py files of the other notebooks, which is faster.
 QUICK_NOTEBOOKS = $(wildcard notebooks/0[45]_*.ipynb)
 FUZZ_INPUTS ?= 1000000
 KILLS ?= 1000
-# Further C++ that is kept in style.
+# C++ files outside of csrc that are formatted and linted.
 ASIDE  := $(shell find tests bench packaging -name '*.cpp' -o -name '*.hpp' -o -name '*.h')
 
-# For the isolated environment of the build, too.
+# pip also applies these constraints in the isolated environment that builds pgmo.
 export PIP_CONSTRAINT := $(abspath constraints.txt)
 
 .DEFAULT_GOAL := help
@@ -27,10 +28,10 @@ export PIP_CONSTRAINT := $(abspath constraints.txt)
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-setup: $(READY)  ## create .venv with everything that development needs
+setup: $(READY)  ## create .venv with all development tools
 
-# Installed in place: a change of Python code needs nothing, one of native code a rebuild. Of sixteen
-# thousand files of packages most are never imported: those that are get compiled then.
+# The installation is editable: after a change of native code, this rule builds the module again.
+# With --no-compile, pip does not compile 16,000 Python files, most of which are never imported.
 $(READY): pyproject.toml setup.py constraints.txt $(NATIVE)
 	@test -x $(RUN)/python || $(PYTHON) -m venv $(VENV)
 	$(RUN)/python -m pip install --quiet --upgrade pip
@@ -40,15 +41,15 @@ $(READY): pyproject.toml setup.py constraints.txt $(NATIVE)
 demo: $(READY)  ## train a ResNet without and with pgmo, on the CPU, and compare
 	$(RUN)/python examples/resnet.py
 
-test: lint  ## run the tests that need neither a GPU nor its PyTorch, but for the slow ones
+test: lint  ## run the tests that need neither a GPU nor a CUDA build of PyTorch, without slow tests
 	$(RUN)/python -m pytest $(PARALLEL) --doctest-modules --nbmake pgmo tests $(QUICK_NOTEBOOKS) -m "not slow"
 
-test-all: lint  ## and what takes long: all mutants, full attacks, sanitizers, the stub, a million changed files
+test-all: lint  ## run all tests: also slow ones, sanitizers, the stub runtime, a million corrupted files
 	$(RUN)/python -m pytest $(PARALLEL) --doctest-modules --nbmake pgmo tests notebooks
 	$(MAKE) sanitize fuzz share-kills
 	$(MAKE) test-fakecuda FAKECUDA_ARGUMENTS="-m ''"
 
-fuzz: $(READY)  ## read a million files that were changed to harm (FUZZ_INPUTS=)
+fuzz: $(READY)  ## read a million corrupted files (FUZZ_INPUTS=)
 	$(RUN)/python -m tests.fuzz --inputs $(FUZZ_INPUTS)
 
 share-kills: $(READY)  ## kill clients and brokers of `pgmo share` a thousand times (KILLS=)
@@ -81,14 +82,14 @@ picture: $(READY)  ## draw docs/plan.svg of examples/resnet.py
 	$(RUN)/python examples/resnet.py --save build/resnet
 	$(RUN)/python docs/picture.py build/resnet/resnet.pgmoprof build/resnet/resnet.pgmoplan
 
-# `make bench BENCH_ARGUMENTS=--quick` shows in a minute that all of them work.
+# `make bench BENCH_ARGUMENTS=--quick` runs each benchmark at a small size.
 CPU_BENCHES = cpu_training engine packing planning real_programs recompute
 
-bench: $(READY)  ## measure every claim that a CPU can; results go to bench/results
+bench: $(READY)  ## run the benchmarks of the CPU; results go to bench/results
 	@for name in $(CPU_BENCHES); do \
 	  echo "== $$name"; $(RUN)/python bench/$$name.py $(BENCH_ARGUMENTS) || exit 1; done
 
-clean:  ## remove what was built; the virtual environment stays
+clean:  ## remove build results and caches; .venv stays
 	rm -rf $(READY) build dist *.egg-info pgmo/_core*.so .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 include packaging/packaging.mk

@@ -63,7 +63,7 @@ def _run(stub: Stub, name: str, folder: str, *fixed: str) -> int:
 
 
 def programs(stub: Stub) -> dict[str, tuple[str, str]]:
-    """Return cause and report of each program, listed by the Python that has torch."""
+    """Return cause and report of each program, by name. Only the stub's Python has torch."""
     code = (
         "import json, faulty; print(json.dumps({name: (one.cause, one.report) "
         "for name, one in faulty.load().items()}))"
@@ -105,7 +105,6 @@ def parse() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Measure the programs, and write the result."""
     arguments = parse()
     if print_earlier("causes", arguments, lambda found: table(found["rows"])):
         return

@@ -72,7 +72,7 @@ def find_library(name: str) -> str | None:
 
 
 def contenders(wanted: list[str]) -> tuple[list[Contender], list[str]]:
-    """Return the contenders that this machine can run, and a note for each other one."""
+    """Return the contenders that this machine can run, and a note for each missing library."""
     found, notes = [], []
     for name in wanted:
         if name in LIBRARIES:
@@ -119,7 +119,7 @@ def agree(network: str, outcomes: dict[str, list[Outcome]], iterations: int) -> 
 def summarise(
     network: str, outcomes: dict[str, list[Outcome]], agreed: Agreement
 ) -> list[dict[str, Any]]:
-    """Return a row per contender: medians over repetitions, and time ratios to the others."""
+    """Return a row per contender: medians over repetitions, ratios to the other step times."""
     steps = {
         name: Seconds.of([statistics.median(run.seconds[STEADY_FROM:]) for run in runs])
         for name, runs in outcomes.items()

@@ -76,7 +76,7 @@ def measure(
 
 
 def summary(pairs: dict[Key, Seconds], blocks: Sequence[int]) -> dict[str, Any]:
-    """Return the claims, each with its figure, its limit and whether it holds."""
+    """Return claims, each with figure, limit and whether it holds, and malloc's time over ours."""
     nanoseconds = {key: 1e9 * seconds.median for key, seconds in pairs.items()}
     replay = {count: nanoseconds["replay", count, 0] for count in blocks}
     # Without recording, the engine does nothing for a block of the adapter. So the difference to

@@ -180,7 +180,7 @@ def _by_one_call(card: float, link: str | None, *, state: bool, quick: bool) -> 
 
 
 def table(result: dict[str, Any]) -> str:
-    """Return the table of bench/details.md, one row per way."""
+    """Return the table of bench/details.md: batches of each way, and overheads of pgmo's ways."""
     cards = sorted({row["card"] for row in result["rows"]})
     lines = [["", *(f"{card:g} GiB" for card in cards)]]
     rows = {(row["way"], row["card"]): row for row in result["rows"]}
@@ -210,7 +210,6 @@ def _cell(row: dict[str, Any] | None) -> str:
 
 
 def main() -> None:
-    """Look for the largest batch of each way on each card, and write the result."""
     parser = stub_parser(__doc__)
     parser.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS))
     parser.add_argument("--cards", nargs="+", type=float, default=list(CARDS), help="GiB")

@@ -11,10 +11,10 @@ is disabled, so convolutions have no workspaces of cuDNN.
 Efficiency is the peak of live bytes over the peak of all bytes taken from the card, from the
 beginning of the process. The card is so large (141 GiB, an H200's) that no allocator has to free
 cached memory. Live bytes are those that the program requested, without an allocator's rounding, in
-the run with the default allocator. Every run is a process of its own. Lengths that vary are drawn
-with several seeds. Workloads without lengths run as often, and must give equal figures. The worst
-figures count; of the CPU time of all iterations, the median. Driver calls, requests that map a page
-and waits are per iteration of the last third. Saved plans come from an earlier run of the same
+the run with the default allocator. Every run is a process of its own. Each workload runs once per
+seed, which draws the lengths. Runs of fixed or growing lengths must give equal figures. The worst
+figure of all seeds counts, and the median ratio of CPU times. Driver calls, requests that map a
+page and waits are per iteration of the last third. Saved plans come from an earlier run of the same
 program, which saw the same lengths twice.
 
 The largest batch is the largest that trains on a 16 GiB card. The bound is the largest batch whose
@@ -89,7 +89,7 @@ def searches(quick: bool) -> Iterator[Job]:
 
 
 def sekiyama_cases(networks: Iterable[str], quick: bool) -> Iterator[Job]:
-    """Yield the same for the networks of 2018. Sentences have any length, images have one size."""
+    """Yield workloads of 2018 to measure. Sentences have any length, images have one size."""
     batches = (4,) if quick else (32, 64, 128, 256)
     for network, train, batch in itertools.product(networks, (True, False), batches):
         varying = network == "seq2seq"
@@ -104,7 +104,7 @@ def sekiyama_cases(networks: Iterable[str], quick: bool) -> Iterator[Job]:
 
 
 def sekiyama_searches(networks: Iterable[str], quick: bool) -> Iterator[Job]:
-    """Yield the same for the networks of 2018, in training."""
+    """Yield the training workloads of 2018 for which the largest batch is searched for."""
     for case in sekiyama_cases(networks, quick):
         if case.train and case.batch in (4, 32):
             yield replace(case, batch=1, iterations=8)

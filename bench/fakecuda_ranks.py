@@ -12,8 +12,8 @@ GPT-2 medium with AdamW runs under every contender, each in a process of its own
 of pgmo opened around the loop, and pages from the start with a session around the loop, as in `pgmo
 run`. Efficiency is the peak of live bytes over that of the card, over the whole run and in its last
 third, in which a plan is replayed. Live bytes are those that the program requested, without an
-allocator's rounding. Over the whole run they are those of the default allocator's run. In the last
-third they are the smaller of the default's and the contender's.
+allocator's rounding. For the whole run, live bytes come from the default allocator's run. For the
+last third, the smaller live bytes of the default allocator's run and the contender's run count.
 
 On the stub all work is done at once, so no stream waits. So pgmo's contenders also run while all
 streams lag: no stream does any work before the iteration has been submitted, and each hand-over of
@@ -23,8 +23,8 @@ lag only. *Waits added* are waits that the program's own events do not imply.
 The program's events order the lifetimes of several streams only in part. *Order* is how far the
 ordered load is above the max load (`pgmo.packing.ordered_load`): a plan that adds no waits cannot
 be smaller than the ordered load. *Gap* is how far the pages of the plan are above the ordered load.
-*Bound / reserved* is a bound of the whole card over its peak: the live bytes, and the difference of
-ordered load and max load.
+*Bound / reserved* is a lower bound of the card's peak, divided by the peak. The bound is the live
+bytes plus the difference of ordered load and max load.
 
 The result is written after each case, and each row has the time of its measurement. `--keep` keeps
 the rows of other cases in the file.

@@ -7,8 +7,8 @@ Needs no GPU: the real CUDA build of PyTorch runs on the stub CUDA runtime of pg
     python bench/fakecuda_recompute.py --table
 
 GPT-2 medium (512 tokens, bfloat16 autocast, AdamW) on a 16 GiB card, each way in a process of its
-own that runs a job of `bench/gpu/recompute.py`. The job looks for the largest batch of which two
-steps run, and for the smallest that fails. All ways have expandable segments.
+own that runs a job of `bench/gpu/recompute.py`. The job looks for the largest batch with which two
+steps run. All ways have expandable segments.
 """
 
 import json
@@ -65,7 +65,6 @@ def table(result: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    """Look for the largest batch of each way, and write the result."""
     parser = stub_parser(__doc__)
     parser.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS))
     parser.add_argument("--samples", type=int, default=4, help="in the first batch (default: 4)")

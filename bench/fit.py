@@ -9,9 +9,9 @@ Needs no GPU: the real CUDA build of PyTorch runs on the stub CUDA runtime of pg
 The scripts of `fitted/` train with AdamW. `pgmo fit` rehearses each at batches of 2 and 4, predicts
 the largest batch with pgmo and with plain PyTorch, and rehearses both. Then the scripts run for 10
 steps on the stub card: at the answer, which has to fit, and at the next batches until one runs out
-of memory. This batch is what trial and error finds. A search by trial doubles the batch and then
-halves the interval; its number of runs, and of runs out of memory, follows from the answer. Seconds
-are those of the rehearsals on this machine, where kernels compute nothing.
+of memory. Trial and error finds the largest batch that ran. A search by trial doubles the batch and
+then halves the interval; its number of runs, and of runs out of memory, follows from the answer.
+Seconds are those of the rehearsals on this machine, where kernels compute nothing.
 """
 
 import sys

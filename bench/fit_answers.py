@@ -113,7 +113,7 @@ def scripts() -> dict[str, Script]:
 
 
 def measure(name: str, python: str, *, small: bool) -> dict[str, Any]:
-    """Ask about a script on two cards, and run it on both."""
+    """Ask about a script on two cards, and run it there, unless it fails on the largest card."""
     one = scripts()[name]
     command = [*one.command, *(["--small"] if small else [])]
     whole = rehearse(command, card=find(LARGEST_CARD), python=python)
@@ -127,7 +127,7 @@ def measure(name: str, python: str, *, small: bool) -> dict[str, Any]:
 
 
 def asked(command: list[str], card: Card, python: str) -> dict[str, Any]:
-    """Compare the answer for a card with runs on it."""
+    """Return the answer for a card, and whether the script runs there with and without pgmo."""
     answer = ask(Job(tuple(command), python=python), card)
     growing = answer.growing
     return {

@@ -45,7 +45,7 @@ TABLES: dict[str, Callable[[Iterable[table.Row]], str]] = {
 
 
 def measure(stub: Stub, case: LoopJob) -> list[Row]:
-    """Return one row per contender, each compared with PyTorch's two allocators."""
+    """Return a row per contender that ran. pgmo runs only if both of PyTorch's allocators did."""
     rows = [run(stub, replace(case, contender=contender)) for contender in CONTENDERS[:2]]
     default, expandable = rows
     if all("peak" in row for row in rows):

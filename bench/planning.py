@@ -7,9 +7,9 @@
 
 Each network of `cpu_networks` trains for a hundred iterations on the CPU with one thread and
 without a saved plan, at one length. Networks with lengths also train with a new length in each
-iteration. Planning is the CPU time of `session.step()`, and its share is that of the CPU time of
-all iterations, the first included. As the control, the same iterations run without a session, in
-turns.
+iteration. Planning is the CPU time of `session.step()`. Its share is relative to the CPU time of
+all iterations, including the first one. Before each run, the same iterations run without a session,
+as the control.
 """
 
 import argparse
@@ -77,7 +77,6 @@ def row_of(network: str, iterations: int, repetitions: int, *, varies: bool) -> 
 
 
 def table(result: dict[str, Any]) -> str:
-    """Return the table in Markdown."""
     lines = [["network", "lengths", "CPU time of an iteration", "planning", "of all", "from slots"]]
     for row in result["rows"]:
         lines.append(

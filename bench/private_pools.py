@@ -11,8 +11,8 @@ Each program runs under every contender, in a process of its own on a card of 14
 the card's peak in MiB over the whole process, including memory outside of PyTorch's allocator. The
 contenders are PyTorch's allocator, expandable segments, pgmo's pages alone, and `pgmo run` three
 times: by default, with graphs that share pages (`PGMO_GRAPHS=1`), and over expandable segments.
-`eager` is PyTorch's allocator without graphs. Programs with pools use no graphs, so the last three
-do not run them.
+`eager` is PyTorch's allocator without graphs. Programs with pools use no graphs, so `eager` and the
+last two kinds of `pgmo run` do not run them.
 
 `need` is computed from a recording of the program under PyTorch's allocator: the largest sum
 at one moment of three figures: live bytes outside of graphs' pools, bytes that survive in the pools

@@ -15,11 +15,11 @@ between them.
 
 With `--on-stub` the programs run on the stub CUDA runtime, without a GPU: with PyTorch's default
 allocator, with expandable segments, on pgmo's pages without a session, and under `pgmo run`. The
-script compares the peaks of the card, the CPU time of the whole program, and per optimizer step of
-the last third the driver calls, the requests that map a page, and waits. Triton's kernels need a
+script compares the peaks of the card and the CPU time of the whole program. It counts driver calls,
+requests that map a page, and waits per optimizer step of the last third. Triton's kernels need a
 driver, so Triton is hidden, and trl's losses use PyTorch's operators. Programs that call
-`generate()` are skipped: they end at a token that a kernel computes, and no kernel runs on the
-stub.
+`generate()` are skipped: `generate()` ends at a token that a kernel computes, and no kernel runs on
+the stub.
 """
 
 import argparse

@@ -187,7 +187,6 @@ def _show(row: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    """Measure all networks, and write the result."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--networks", nargs="+", choices=NAMES, default=NAMES)
     parser.add_argument("--repetitions", type=int, default=3)

@@ -111,7 +111,7 @@ def _add_times(ways: list[tuple[dict[str, Any], Way]], plain: Way, repetitions: 
 
 
 def changes(made: Made) -> Iterator[tuple[str, Callable[[nn.Module], Batch]]]:
-    """Yield five titles of changes, each with a function that makes it and returns a batch."""
+    """Yield five titles, each with a function that changes a model and returns a batch."""
     usual, other = made.batch(made.samples), made.batch(made.samples)
     smaller = made.batch(max(2, made.samples // 2))
     yield "the first batch", lambda _: usual
@@ -131,7 +131,7 @@ def _other_numbers(model: nn.Module) -> None:
 
 
 def _same_bits(name: str) -> tuple[dict[str, Any], float | None]:
-    """Compare five steps with the plain model's; return also the seconds of another size."""
+    """Return comparisons of five steps with the plain model's, and CPU seconds of a new size."""
     made = create(name)
     plain = copy.deepcopy(made.model)
     found: dict[str, Any] = {}
@@ -187,7 +187,6 @@ def _add_without_cache(name: str, row: dict[str, Any], batch: Batch) -> None:
 
 
 def table(rows: list[dict[str, Any]]) -> str:
-    """Return the table in Markdown."""
     head = ["model", "library", "same bits", "default predicted", "plans predicted"]
     head += ["at 0.7", "at 0.5", "least", "least without cache", "checkpointing"]
     head += ["activation_memory_budget, least", "capture and plan, s", "new size, s"]
@@ -251,7 +250,6 @@ def _time(way: dict[str, Any]) -> list[str]:
 
 
 def main() -> None:
-    """Measure the models, and write the result."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--models", nargs="+", choices=NAMES)
     parser.add_argument("--repetitions", type=int, default=5, help="of timed steps; 0 times none")

@@ -40,11 +40,11 @@ QUICK_LOOPS = ("graph_batches",)
 QUICK_RULES = ("stale", "look_ahead", "price")
 EVERYTHING = "everything on"
 IDENTITY = ("loop", "seed", "contender", "rule", "iterations", "without")
-"""Fields of a row: a new row replaces the old row with equal ones."""
+"""Fields that identify a row: a new row replaces an earlier row with equal fields."""
 
 
 def measure(stub: Stub, case: LoopJob, rules: Iterable[str]) -> Iterator[Row]:
-    """Yield one row with all rules on, and one without each rule.
+    """Yield a row with all rules on, and a row without each rule; one row if the loop is skipped.
 
     Args:
         stub: the stub runtime.

@@ -8,8 +8,9 @@ Needs no GPU: the real CUDA build of PyTorch runs on the stub CUDA runtime of pg
 
 Each program runs twice, in processes of its own: with plain PyTorch, and under `pgmo run`. The
 first run gives `reserved_bytes.all.peak`, the second the card's peak with pgmo, and the verdict.
-The sign of the verdict's saving has to be right if the real one is above 3 %, and the figure within
-3 points. With `--resume`, cases in the result file are not run again, unless `--case` names them.
+The verdict's saving must be within 3 points of the real saving. If the real saving is above 3 %,
+the sign must be right. With `--resume`, cases in the result file run again only if `--case` names
+them.
 """
 
 import argparse
@@ -65,7 +66,7 @@ def _has(stub: Stub, package: str) -> bool:
 
 
 def _run(stub: Stub, case: Case, out: Path, report: Path | None = None) -> dict[str, Any]:
-    """Run a case in a process; return its counters, with the report of `pgmo run` if any."""
+    """Run a case in a process; return its counters and `pgmo run`'s report, or its failure."""
     options = PROGRAMS[case.name].options if case.kind == "program" else ()
     pgmo = ("pgmo", "run", "--json", str(report), *options, "-m") if report else ()
     settings = {

@@ -36,7 +36,7 @@ FOLDER = Path(__file__).parent / "altered"
 BATCHES = (("gpt2", 8), ("gpt2", 1), ("resnet50", 32))
 QUICK = (("gpt2", 2),)
 FAR = 0.03
-"""Relative error above which a prediction counts as wrong, unless it is stated as a limit."""
+"""Relative error above which a prediction is wrong, unless it is too high and stated as a limit."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ QUICK_WAYS = ("SGD without momentum", "checkpointing of each block")
 def measure(
     name: str, batch: int, python: str, *, small: bool, ways: Collection[str] = ()
 ) -> list[dict[str, Any]]:
-    """Predict and measure each way of a script, or only `ways`; return the rows."""
+    """Return a row per way of a script, or per way in `ways`; end the program if a run fails."""
     command = [str(FOLDER / f"{name}.py"), "--batch-size", str(batch)]
     if small:
         command.append("--small")
@@ -121,7 +121,7 @@ def measure(
 
 
 def far(row: dict[str, Any]) -> bool:
-    """Return whether a prediction is wrong, and not stated as a limit."""
+    """Return whether a prediction is too low, or too high and not stated as an upper limit."""
     return row["error"] < -FAR or (row["error"] > FAR and not row["limits"])
 
 

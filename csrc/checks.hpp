@@ -5,8 +5,7 @@
 //                   2   PGMO_ASSERT_INTERNAL    a search in a structure
 //                   3   PGMO_ASSERT_EXPENSIVE   a structure as a whole; on in native tests
 //
-// Asserted expressions have no side effects. A violation ends the process, because memory may be
-// corrupted.
+// Asserted expressions have no side effects. A violation ends the process: memory may be corrupt.
 
 #pragma once
 

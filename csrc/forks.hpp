@@ -68,8 +68,7 @@ class Forks {
     (before == nullptr ? first_ : before->next_) = &lock;
   }
 
-  // Wait for a fork in progress, then remove the lock. The caller must hold no lock that a fork
-  // takes.
+  // Wait for a fork in progress, then remove the lock. The caller must hold no registered lock.
   void remove(ForkLock& lock) noexcept {
     const std::lock_guard forking(forking_);
     const std::lock_guard guard(list_);

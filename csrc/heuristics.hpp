@@ -31,18 +31,18 @@ struct Heuristics {
   // that an unplanned block matches and occupies the slot of another request for long.
   std::uint32_t look_ahead = 16;
 
-  // Maximum ratio of two sequence lengths of one program. A varying request of unknown size matches
-  // at most this many times its planned size. It matches at least its planned size divided by the
-  // square of the ratio.
+  // Maximum ratio of two sequence lengths of one program. While the size of a varying request of a
+  // plan is unknown, it matches requests of up to `length_ratio` times its planned size, and down
+  // to its planned size divided by the square of `length_ratio`.
   // Unit: ratio. Reason: a prompt and a single token are different structures. A request beyond
   // this ratio is another request, such as a logged number.
   Bytes length_ratio = 16;
 
   // --- pages ---
 
-  // Maximum memory wasted to save driver calls or time. It limits the excess of a plan over
-  // windows, and the waste of packers before a search. It also limits the pages created at once for
-  // a plan. Iterations whose requested bytes differ by at most this share count as equal.
+  // Maximum memory wasted to save driver calls or time. It limits how many pages a plan may need
+  // beyond those of windows, how much packers may waste before a search starts, and how many pages
+  // are created at once for a plan. Iterations whose requested bytes differ by less count as equal.
   // Unit: share of the memory that is needed without this waste. Reason: no program may need more
   // memory with a plan. With one page too few, one page moves in each iteration.
   double spare_share = 0.005;
@@ -74,9 +74,9 @@ struct Heuristics {
 
   // --- arenas of the CPU ---
 
-  // Share of the program's need by which slots may exceed it before idle pages go back to the
-  // operating system. Also the growth of framework blocks after which idle pages go back again in
-  // the same iteration.
+  // Slots may exceed the program's need by this share before idle pages go back to the operating
+  // system. In one iteration, idle pages go back again once framework blocks have grown by this
+  // share of the need.
   // Unit: share of the program's need. Reason: with 1/16, an iteration with thousands of requests
   // reaches the maximum number of returns before its peak. trl's GRPO then took 4 MiB more.
   double lending_share = 1.0 / 8;

@@ -113,7 +113,7 @@ assert times["H100"] < times["A100-40GB"] < times["T4"]
 # %% [markdown]
 # ## Accumulation
 #
-# `accumulate` splits a batch that does not fit into as few equal micro-batches that fit as possible.
+# `accumulate(batch, most)` splits a batch into the fewest equal micro-batches of at most `most` samples.
 
 # %%
 from pgmo.fit import accumulate

@@ -1,14 +1,13 @@
-"""Installs each wheel where no compiler can be found, and trains: what a new user has.
+"""Check of wheels: install each wheel in an environment without a compiler, and train.
 
     python packaging/check_wheels.py --wheels dist --torch .venv/bin/python \
         --cuda .venv-fakecuda/bin/python --stub build/fakecuda --python python3.11
 
-Each wheel goes into a fresh environment of the Python that it was made for, with its dependencies.
-PyTorch is not installed again: the environment sees that of another one, where that is of the same
-version of Python. The PATH has the environment alone, and the cache is empty, so an adapter that
-does not come with the wheel cannot be made. Then `pgmo doctor` runs, `examples/resnet.py`
-trains without and with pgmo, and a loop trains on the CUDA build of PyTorch over the stub runtime.
-A wheel of a Python without PyTorch plans and writes a report instead.
+Each wheel and its dependencies are installed in a new environment of the wheel's Python version.
+PyTorch comes from the environments of `--torch` and `--cuda`, if they have the same Python version.
+The PATH has no compiler, and the cache is empty, so no adapter can be compiled. With `--torch`,
+`pgmo doctor` runs, and `examples/resnet.py` trains without and with pgmo. Otherwise the script
+plans a profile and writes a report. With `--cuda`, a loop trains on the stub runtime.
 """
 
 import argparse
@@ -22,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 NOTICES = ("LICENSE", "uPlot.LICENSE", "pybind11.LICENSE")
-"""What `dist-info/licenses` has to hold."""
+"""Files that `dist-info/licenses` of a wheel must contain."""
 
 EXAMPLE = Path(__file__).resolve().parents[1] / "examples" / "resnet.py"
 
@@ -54,37 +53,37 @@ print(pgmo.plan(profile).arena)
 
 
 class WheelError(Exception):
-    """A wheel that does not do what it has to."""
+    """A wheel failed a check."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """A fresh environment with one wheel.
+    """A new environment with one wheel.
 
     Args:
-        folder: of the environment.
+        folder: the environment's folder.
     """
 
     folder: Path
 
     @property
     def python(self) -> Path:
-        """Its interpreter."""
+        """Path of the environment's interpreter."""
         return self.folder / "bin" / "python"
 
     def run(self, *command: str, before: tuple[str, ...] = (), **more: str) -> str:
-        """Runs a command with nothing but the environment on the PATH.
+        """Run a program of the environment, by default with only the environment on the PATH.
 
         Args:
-            command: its first word is a program of the environment.
-            before: what starts the command, such as the stub's `run`.
-            more: further environment variables.
+            command: name of the program, and its arguments.
+            before: words that precede the program's path, such as the stub's `run`.
+            more: further environment variables, which may replace PATH.
 
         Returns:
-            What it printed.
+            Standard output of the command.
 
         Raises:
-            WheelError: when its exit code is not 0.
+            WheelError: if the exit code is not 0.
         """
         tools = self.folder / "bin"
         environment = {
@@ -103,7 +102,7 @@ class Place:
         return done.stdout
 
     def sees(self, torch: str | None) -> bool:
-        """Puts another environment's packages behind its own; False where that cannot serve it."""
+        """Make the packages of the Python `torch` importable; False if None or another version."""
         (found,) = self.folder.glob("lib/python*/site-packages")
         link = found / "torch-of-another.pth"
         link.unlink(missing_ok=True)
@@ -115,17 +114,17 @@ class Place:
 
 
 def check(wheel: Path, place: Place, torch: str | None, cuda: str | None, stub: Path) -> None:
-    """Tries what a new user would, and prints what came out.
+    """Check one installed wheel, and print the results.
 
     Args:
-        wheel: installed in the environment.
+        wheel: path of the wheel, which is installed in `place`.
         place: the environment.
-        torch: a Python with PyTorch for the CPU.
-        cuda: a Python with a CUDA build of PyTorch.
+        torch: a Python with PyTorch for the CPU; None without PyTorch.
+        cuda: a Python with a CUDA build of PyTorch; None to leave out the CUDA loop.
         stub: the folder with the stub runtime's `run`.
 
     Raises:
-        WheelError: at the first thing that does not work.
+        WheelError: at the first check that fails.
     """
     check_notices(wheel)
     prefix = f"PREFIX = {str(place.folder)!r}\n"
@@ -150,7 +149,7 @@ def check(wheel: Path, place: Place, torch: str | None, cuda: str | None, stub: 
 
 
 def check_notices(wheel: Path) -> None:
-    """Looks for the licences of what is embedded."""
+    """Print licences and adapters of a wheel; raise a WheelError if one of `NOTICES` is missing."""
     names = zipfile.ZipFile(wheel).namelist()
     licences = [
         Path(name).name for name in names if ".dist-info/licenses/" in name and name[-1] != "/"
@@ -166,7 +165,7 @@ def check_notices(wheel: Path) -> None:
 
 
 def only_env(folder: Path) -> Path:
-    """A folder with `env`, which the stub's `run` needs, and nothing else."""
+    """Return a folder that contains only `env`, which the stub's `run` needs."""
     tools = folder / "env-only"
     if not tools.exists():
         tools.mkdir()
@@ -175,27 +174,27 @@ def only_env(folder: Path) -> Path:
 
 
 def pick(text: str, *words: str) -> Iterator[str]:
-    """The lines that have one of some words."""
+    """Return the lines of a text that contain any of the words."""
     return (line for line in text.splitlines() if any(word in line for word in words))
 
 
 def say(what: str, *lines: str) -> None:
-    """Prints what was found."""
+    """Print lines under a heading."""
     print(f"  {what:<10}", *("\n             ".join(lines),), flush=True)
 
 
 def output(*command: str) -> str:
-    """What a command prints."""
+    """Run a command, and return its standard output without surrounding whitespace."""
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
 
 def version_of(python: str) -> str:
-    """The tag of its wheels, as in "cp311"."""
+    """Return the tag of a Python's wheels, as in "cp311"."""
     return output(python, "-c", "import sys; print('cp%d%d' % sys.version_info[:2])")
 
 
 def main() -> int:
-    """Checks all wheels that have a Python here; the exit code says whether all work."""
+    """Check all wheels for which a Python was given; return 1 if a check failed, otherwise 0."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--wheels", type=Path, default=Path("dist"))
     parser.add_argument("--python", action="append", default=[], help="may be given several times")

@@ -1,11 +1,11 @@
-"""Writes compilers whose binaries run with an older C library than this system's.
+"""Compilers whose binaries run with an older C library than this system's.
 
     build/wheel-tools/bin/python packaging/compilers.py --out build/compilers
 
-They are zig's clang, which links against any version of glibc. That of the native module takes
-libc++ into the binary. `adapter-c++`, which this writes, is for adapters: they share classes with
-PyTorch, and so its C++ library. It uses the headers of this system's g++, and what these want of a
-newer libstdc++ is linked in (packaging/portable).
+The compilers run zig's clang, which links against any version of glibc. The compiler of the native
+module links libc++ statically. The script writes `adapter-c++`, which compiles adapters. Adapters
+share classes with PyTorch, so they use PyTorch's C++ library, libstdc++, with the headers of this
+system's g++. Functions that these headers need from a newer libstdc++ come from packaging/portable.
 """
 
 import argparse
@@ -16,18 +16,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-GLIBC = "2.28"  # of manylinux_2_28, which is what PyTorch's own wheels need
+GLIBC = "2.28"  # the version of manylinux_2_28, as for PyTorch's own wheels
 PORTABLE = Path(__file__).resolve().parent / "portable"
 
 
 def write_adapter_compiler(out: Path) -> None:
-    """Writes `adapter-c++`.
-
-    Args:
-        out: the folder that gets it.
-    """
+    """Write `adapter-c++` to a folder, which is created if it is missing."""
     out.mkdir(parents=True, exist_ok=True)
-    # The driver of C: that of C++ would put libc++ before them.
+    # zig's C++ driver would search the headers of libc++ first, so the C driver is used.
     headers = [f"-I{path}" for path in (PORTABLE, *libstdcxx_headers())]
     compiler = [*zig("cc"), *headers]
     later = out / "libstdcxx_later.o"
@@ -46,13 +42,13 @@ def zig(driver: str) -> list[str]:
 
 
 def write_command(path: Path, words: list[str], last: list[str] | None = None) -> None:
-    """A script that runs a command: `words`, what it is given, and `last`."""
+    """Write a script that runs `words` with the script's arguments, followed by `last`."""
     path.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@" {shlex.join(last or [])}\n')
     path.chmod(0o755)
 
 
 def libstdcxx_headers() -> list[str]:
-    """The folders of libstdc++'s headers, as g++ looks through them."""
+    """Return the folders of libstdc++'s headers, in the order in which g++ searches them."""
     asked_for = subprocess.run(
         ["g++", "-E", "-x", "c++", "-v", "/dev/null"], capture_output=True, text=True, check=True
     )
@@ -61,20 +57,23 @@ def libstdcxx_headers() -> list[str]:
 
 
 def asked(question: str) -> str:
-    """What g++ answers."""
+    """Return the output of g++ for an option such as `-print-file-name=...`."""
     answer = subprocess.run(["g++", question], capture_output=True, text=True, check=True)
     return answer.stdout.strip()
 
 
 def asked_of(python: str, variable: str) -> str:
-    """A variable that a Python was built with, or "" if it has no such one."""
+    """Return a build variable of a Python; "" if it is not set."""
     code = "import sys, sysconfig; print(sysconfig.get_config_var(sys.argv[1]) or '')"
     command = [python, "-c", code, variable]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
 
 def copy_headers(python: str, out: Path) -> None:
-    """Copies the headers of a Python. Debian has the one that depends on the processor apart."""
+    """Copy the headers of a Python to a folder.
+
+    On Debian, the `pyconfig.h` that depends on the processor is in another folder.
+    """
     there = Path(asked_of(python, "INCLUDEPY"))
     shutil.copytree(there, out, dirs_exist_ok=True)
     apart = there.parent / (asked_of(python, "MULTIARCH") or ".") / there.name / "pyconfig.h"
@@ -83,11 +82,12 @@ def copy_headers(python: str, out: Path) -> None:
 
 
 def environment(out: Path, python: str) -> dict[str, str]:
-    """Return the variables with which setuptools builds the native module.
+    """Return the environment variables with which setuptools builds the native module.
 
     Args:
-        out: a folder that gets compilers and Python's headers: zig does not search /usr/include.
-        python: whose module it is.
+        out: folder to which compilers and Python's headers are written, because zig does not
+            search /usr/include.
+        python: interpreter for which the module is built.
     """
     out.mkdir(parents=True, exist_ok=True)
     headers, compiler = out / "headers", out / "native-c++"
@@ -107,12 +107,12 @@ def environment(out: Path, python: str) -> dict[str, str]:
 
 
 def run(*command: str) -> None:
-    """Runs a command that has to succeed."""
+    """Run a command, and raise `CalledProcessError` if it fails."""
     subprocess.run(command, check=True)
 
 
 def main() -> None:
-    """Writes the compiler of adapters."""
+    """Write the compiler of adapters."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--out", type=Path, required=True)
     write_adapter_compiler(parser.parse_args().out.resolve())

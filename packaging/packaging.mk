@@ -1,9 +1,9 @@
-# Source distribution and wheels. `make wheels` needs no PyTorch but for the adapters that it brings.
+# Source distribution and wheels. `make wheels` needs PyTorch only to compile adapters.
 #
 #   make wheels                                        a wheel for PYTHON, with adapters for the PyTorch of .venv and of .venv-fakecuda
-#   make wheels PYTHONS="python3.11 python3.12"        one for each
-#   make wheels TORCH_PYTHONS=".venv/bin/python ..."   adapters for the PyTorch of each of these
-#   make wheel-check                                   installs each without a compiler, and trains
+#   make wheels PYTHONS="python3.11 python3.12"        a wheel for each of these Pythons
+#   make wheels TORCH_PYTHONS=".venv/bin/python ..."   adapters for the PyTorch of each of these Pythons
+#   make wheel-check                                   installs each wheel without a compiler, and trains
 
 PYTHONS       ?= $(PYTHON)
 TORCH_PYTHONS ?= $(RUN)/python $(wildcard $(FAKECUDA_PYTHON))
@@ -26,20 +26,20 @@ wheels: $(READY) $(WHEEL_TOOLS)/.ready  ## build sdist and wheels in dist, check
 	  $(addprefix --python ,$(PYTHONS))
 	rm -rf pgmo/_prebuilt
 
-# What a user has who installs a wheel and has no compiler. WHEEL_TORCH and WHEEL_CUDA have PyTorch for the CPU and
-# for CUDA; the second trains on the stub runtime (`make fakecuda`).
+# WHEEL_TORCH is a Python with PyTorch for the CPU. WHEEL_CUDA is a Python with a CUDA build of PyTorch, which
+# trains on the stub runtime (`make fakecuda`). If one does not exist, its check is left out.
 WHEEL_TORCH ?= $(RUN)/python
 WHEEL_CUDA  ?= $(FAKECUDA_PYTHON)
 
 .PHONY: wheel-check
-wheel-check:  ## install each wheel of dist where no compiler is, and train; prints their sizes
+wheel-check:  ## install each wheel of dist without a compiler, train, and print the wheel's size
 	$(PYTHON) packaging/check_wheels.py --wheels dist $(addprefix --python ,$(PYTHONS)) \
 	  $(addprefix --torch ,$(wildcard $(WHEEL_TORCH))) $(addprefix --cuda ,$(wildcard $(WHEEL_CUDA))) \
 	  --stub $(FAKECUDA_OUT)
 
-# `make versions` says which versions of PyTorch are served. Each is a download, mostly of gigabytes.
+# Versions of PyTorch for `make versions`. Most are downloads of gigabytes.
 VERSIONS ?= 2.6.0 2.8.0 2.11.0 2.13.0 newest
 
 .PHONY: versions
-versions:  ## train with each of VERSIONS in an environment of its own, and say which work (gigabytes)
+versions:  ## train with each of VERSIONS in a new environment, print which work (gigabytes)
 	PIP_CONSTRAINT= $(PYTHON) packaging/versions.py $(VERSIONS)

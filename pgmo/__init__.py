@@ -2,7 +2,7 @@
 
     profile  ->  plan  ->  replay
 
-- `optimize` does all three. It records a `Profile` and computes a `Plan`.
+- `optimize` does all three: it records a `Profile`, computes a `Plan`, and replays it.
 - `plan` computes a plan from a profile.
 - `fit` predicts whether a job fits on a card.
 - `recompute` makes a model's step fit in a budget.
@@ -10,14 +10,14 @@
   the model's session.
 - `phase` frees the memory that a phase of reinforcement learning does not use.
 - `managed` serves requests from unified memory, for models that do not fit on the card.
-- `close` closes open sessions without a reference to them.
+- `close` closes open sessions; it needs no reference to them.
 - `torch_allocator`, `cupy_allocator` and `cupy_torch_allocator` are for programs that replace a
   framework's allocator themselves.
 - `memory_stats` returns the memory use of a device's session. `metrics` returns the session's
   figures for a logger, and `log_metrics` writes them to a file.
 
-Every error is a `PgmoError` (`pgmo.errors`). Names are imported on first use (PEP 562):
-`import pgmo` and `pgmo --help` load neither numpy nor the native module.
+Errors of pgmo are subclasses of `PgmoError` (`pgmo.errors`). Names are imported on first use (PEP
+562): `import pgmo` and `pgmo --help` load neither numpy nor the native module.
 """
 
 import importlib

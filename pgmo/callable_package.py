@@ -9,7 +9,7 @@ from pgmo.errors import OptionError
 
 
 def refuse_removed(options: Iterable[str], removed: Mapping[str, str]) -> None:
-    """Raise `OptionError` for the first option that was removed, with its replacement."""
+    """Raise `OptionError` if an option was removed; the message has the replacement."""
     for option in options:
         if option in removed:
             raise OptionError(f"there is no option {option!r}; it was removed: {removed[option]}")
@@ -22,13 +22,13 @@ class CallablePackage(ModuleType):
     """Module and name of the function that a call of the package runs."""
 
     _homes: ClassVar[dict[str, str]]
-    """Module of each other name of the package."""
+    """Module of each name that is imported on first use."""
 
     _removed: ClassVar[dict[str, str]] = {}
     """Replacement of each removed option or name."""
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
-        """Run the package's main function."""
+        """Return the result of the main function; raise `OptionError` for a removed option."""
         refuse_removed(options, self._removed)
         home, name = self._calls
         return getattr(importlib.import_module(home), name)(*arguments, **options)

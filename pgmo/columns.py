@@ -1,4 +1,4 @@
-"""Columns of numbers in profiles, problems and plans, with one entry per block."""
+"""Functions for columns of numbers, such as the sizes of a profile's blocks."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -56,7 +56,7 @@ def _first_ones(ordered: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 def is_among(values: NDArray[Any], wanted: ArrayLike) -> NDArray[np.bool_]:
-    """Return which values are in `wanted`, like `numpy.isin` but without `numpy.ma`."""
+    """Return a mask of the values that are in `wanted`, like `numpy.isin` without `numpy.ma`."""
     ordered = np.sort(np.asarray(wanted, np.int64), kind="stable")
     if not len(ordered):
         return np.zeros(len(values), np.bool_)

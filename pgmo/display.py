@@ -13,7 +13,7 @@ _REPORT = "pgmo.report.page.html"
 
 @dataclass(frozen=True)
 class NotebookFrame:
-    """HTML page for a notebook, as returned by `show()`; `height` is in pixels."""
+    """HTML page that a notebook displays in a frame; `height` is in pixels."""
 
     page: str
     height: int = 900
@@ -60,7 +60,7 @@ def show_report(
         profile: the profile.
         plan: a plan of the profile; None makes a quick plan.
         height: height in pixels.
-        headline: first sentence of the page; see `pgmo.report.page.html.render`.
+        headline: first sentence of the page; "" for the sentence that the report computes.
 
     Raises:
         ProfileError: if the plan belongs to another profile.

@@ -37,7 +37,7 @@ _SUSPENDABLE = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GE
 """Code flags of generators and coroutines. Clearing a suspended frame would close it."""
 
 _DEEPEST = 16
-"""Maximum number of errors in a chain of causes whose frames are cleared."""
+"""Limit on the errors of a chain of causes. Frames of further errors are not cleared."""
 
 _CLEARS = "_pgmo_clears_frames"
 """Attribute that marks the classes changed by `clear_backward_frames`."""
@@ -52,10 +52,10 @@ _holders: dict[int, weakref.ref[BaseException]] = {}
 
 
 def clear_frames(error: BaseException) -> None:
-    """Clear the frames of pgmo and PyTorch that an error has left.
+    """Clear the frames of pgmo and PyTorch that an error and its causes have left.
 
-    Call this where the error leaves pgmo. The caller's own frame cannot be cleared while it runs.
-    So the caller has to delete its arguments and raise the error again: see `clears_frames`.
+    Running frames, generators and coroutines are kept. So the caller, whose frame runs, deletes its
+    arguments and raises the error again (see `clears_frames`). `held` counts `OutOfMemoryError`s.
     """
     one: BaseException | None = error
     for _ in range(_DEEPEST):
@@ -68,7 +68,7 @@ def clear_frames(error: BaseException) -> None:
 
 
 def clears_frames(function: Callable[P, R]) -> Callable[P, R]:
-    """Decorate a function so that errors leaving it have their frames cleared."""
+    """Decorate a function so that `clear_frames` is called with the errors of the function."""
 
     @functools.wraps(function)
     def clearing(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -83,13 +83,13 @@ def clears_frames(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def clears_dispatch(mode: type[T]) -> type[T]:
-    """Decorate a dispatch mode's class so that errors leaving the mode have frames cleared."""
+    """Decorate a dispatch mode's class so that `clear_frames` gets the errors of its dispatch."""
     setattr(mode, _DISPATCH, clears_frames(getattr(mode, _DISPATCH)))
     return mode
 
 
 def clear_backward_frames(node: Any) -> None:
-    """Make errors that leave a backward function have their frames cleared.
+    """Wrap a backward function so that `clear_frames` is called with the errors of the function.
 
     PyTorch's frame refers to the autograd node, and so to all saved tensors.
 

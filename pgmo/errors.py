@@ -9,7 +9,7 @@ class PgmoError(Exception):
 
 
 class FileError(PgmoError):
-    """Error for a file or folder that is missing, invalid or unreadable, or cannot be written."""
+    """Error for a file that cannot be read or written, such as a missing or corrupted file."""
 
 
 class ProfileError(PgmoError):
@@ -17,19 +17,19 @@ class ProfileError(PgmoError):
 
 
 class PlanError(PgmoError):
-    """Error for a plan that is invalid, such as overlapping blocks, or that cannot be replayed."""
+    """Error for an invalid or unsuitable plan, such as a plan with overlapping slots."""
 
 
 class ProblemError(PgmoError, ValueError):
-    """Error for an invalid packing problem, such as a negative size or a sum above 2**62 bytes."""
+    """Error for a malformed packing problem, such as one with negative sizes or lifetimes."""
 
 
 class SessionError(PgmoError):
-    """Error for an unsupported use of a session, such as nested iterations or a second `with`."""
+    """Error for an unsupported use of a session, such as nested iterations."""
 
 
 class AdapterError(PgmoError):
-    """Error for an allocator adapter that cannot be built or installed, or for a missing device."""
+    """Error for an adapter that cannot be built, loaded or used, for example without a device."""
 
 
 class OptionError(PgmoError, ValueError):
@@ -37,7 +37,7 @@ class OptionError(PgmoError, ValueError):
 
 
 class GraphError(PgmoError, ValueError):
-    """Error for an inconsistent graph of a step, or a model that cannot be captured as a graph."""
+    """Error for an inconsistent graph or schedule, or a model that cannot be captured."""
 
 
 class BudgetError(PgmoError):
@@ -45,8 +45,8 @@ class BudgetError(PgmoError):
 
 
 class RehearsalError(PgmoError):
-    """Error for a script that cannot be rehearsed, or whose memory cannot be predicted."""
+    """Error for a rehearsal that cannot run, or from which nothing can be predicted."""
 
 
 class ShareError(PgmoError):
-    """Error in sharing a card, such as a missing broker, a refusal or an invalid message."""
+    """Error for a card that processes cannot share, for example without a broker."""

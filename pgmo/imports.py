@@ -39,7 +39,7 @@ def rewrite_import(
 
 
 class _Finder(MetaPathFinder):
-    """Finder of one module through the other finders, until the module runs."""
+    """Finder that wraps the loader of one module, until the code of this module runs."""
 
     def __init__(self, name: str, call: Callable[[], object], compile_source: Any = None) -> None:
         self._name = name
@@ -59,7 +59,7 @@ class _Finder(MetaPathFinder):
     def _found_by_others(
         self, path: Sequence[str] | None, target: ModuleType | None
     ) -> ModuleSpec | None:
-        """Return the spec that later finders return.
+        """Return the spec from the first later finder that has one, or None.
 
         This finder stays installed, because libraries may search for a module without importing it.
         """
@@ -72,7 +72,7 @@ class _Finder(MetaPathFinder):
 
 
 class _CallingLoader(Loader):
-    """Wrapper of a loader that runs the callback once and leaves the inner loader in the module."""
+    """Wrapper around a loader, which runs the finder's callback after the first import."""
 
     def __init__(self, loader: Any, finder: _Finder) -> None:
         self._loader = loader

@@ -1,4 +1,4 @@
-"""Hints for removed names and options. Errors show them for one version."""
+"""Hints for removed names, options, commands and formats; errors show them for one version."""
 
 from collections.abc import Iterable
 
@@ -95,7 +95,7 @@ FRAMEWORKS = (
     "sessions of several frameworks at once were removed: open one of each, "
     'pgmo.optimize() and pgmo.optimize(framework="cupy"), and mark iterations of both'
 )
-"""Hint for a tuple as `framework` of `pgmo.optimize`."""
+"""Hint for a tuple as `framework` of `pgmo.optimize`, and for the removed `JointSession`."""
 
 _NO_EXTRAPOLATION = (
     "pgmo.fit() finds the largest batch of a card, and `pgmo rehearse` runs a batch without a GPU"

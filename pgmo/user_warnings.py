@@ -33,9 +33,9 @@ _GENERATED = ("<frozen ", "<eval_with_key>", "<__array_function__")
 
 
 def warn_user(text: str) -> None:
-    """Warn at the innermost line that belongs neither to pgmo nor to a framework.
+    """Warn at the innermost line outside of pgmo, the frameworks and the standard library.
 
-    If there is no such line, as on a framework's own thread, warn at the outermost line.
+    If the user's code has no frame, as on a framework's own thread, warn at the outermost line.
     """
     frame = _of_user(sys._getframe(1))
     # These are the arguments that warnings.warn takes from the frame at a stack level.
@@ -50,7 +50,7 @@ def warn_user(text: str) -> None:
 
 
 def _of_user(frame: FrameType) -> FrameType:
-    """Return the innermost frame of the user's code, from this one outwards."""
+    """Return the innermost frame of the user's code around `frame`, or the outermost frame."""
     machinery = (_OURS, *_GENERATED, *_folders())
     found: FrameType | None = frame
     while found is not None:

@@ -20,7 +20,7 @@ class World:
 
 
 def world() -> World | None:
-    """Return this process's rank and the job's size; None if no other process is known."""
+    """Return this process's rank and the job's size; None for one process or if unknown."""
     module: Any = sys.modules.get("torch.distributed")
     if module is not None and module.is_available() and module.is_initialized():
         rank, size = int(module.get_rank()), int(module.get_world_size())
@@ -32,12 +32,12 @@ def world() -> World | None:
 
 
 def rank() -> int | None:
-    """Return the rank of this process; None for a single process, or if it is unknown."""
+    """Return the rank of this process; None for a job of one process or if unknown."""
     own = world()
     return None if own is None else own.rank
 
 
 def of_rank(path: str) -> str:
-    """Return a file name or path with the rank, so that no other rank uses it."""
+    """Return a path with the rank in its stem; without a rank, return the path itself."""
     own = rank()
     return path if own is None else str(Path(path).with_stem(f"{Path(path).stem}-rank{own}"))

@@ -4,7 +4,7 @@ from typing import Any
 
 
 def unwrapped(optimizer: Any) -> Any:
-    """Return the optimizer inside wrappers such as accelerate's `AcceleratedOptimizer`.
+    """Return the optimizer inside wrappers such as accelerate's; other optimizers are unchanged.
 
     A wrapper has the inner optimizer as its attribute `optimizer`, and may lack an optimizer's
     hooks and state.

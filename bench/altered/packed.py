@@ -40,7 +40,7 @@ class Packed(nn.Module):
         return out if self.bias is None else out + self.bias
 
     def converted(self) -> Tensor:
-        """Return an unpacked weight, shape (outputs, inputs)."""
+        """Return a tensor of an unpacked weight's size, uninitialized, shape (outputs, inputs)."""
         weight = torch.empty(self.shape, dtype=self.dtype, device=self.codes.device)
         return weight.t() if self.turned else weight
 

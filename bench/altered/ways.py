@@ -26,7 +26,6 @@ WAYS = (
 
 
 def arguments(batch: int) -> argparse.Namespace:
-    """Parse the arguments of the command line."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--batch-size", type=int, default=batch)
     parser.add_argument("--steps", type=int, default=6)
@@ -118,7 +117,7 @@ def with_adapters(model: nn.Module) -> nn.Module:
 
 
 def shard(model: nn.Module, blocks: Iterable[nn.Module]) -> None:
-    """Shard each block with FSDP2, and the other parameters as one unit."""
+    """Join the ranks; shard each block with FSDP2, and the other parameters as one unit."""
     from torch.distributed import init_process_group
     from torch.distributed.fsdp import fully_shard
 

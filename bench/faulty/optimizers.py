@@ -18,7 +18,7 @@ def foreach_adam(fixed: bool) -> None:
 
 
 _AT_ONCE = 1 << 18
-"""Number of elements that a step updates at once, because it needs temporaries."""
+"""Number of elements that a step updates at once, which limits its temporaries."""
 
 
 class _EightBit:

@@ -9,7 +9,6 @@ from torch import Tensor, nn
 
 
 def arguments() -> argparse.Namespace:
-    """Parse the arguments of the command line."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--batch-size", type=int, default=2)
     parser.add_argument("--steps", type=int, default=20)
@@ -18,7 +17,7 @@ def arguments() -> argparse.Namespace:
 
 
 def language_loss(words: int, length: int) -> Callable[[nn.Module, int], Tensor]:
-    """Return a function of a model of transformers and a batch: the loss of random tokens."""
+    """Return a function that returns a transformers model's loss on a batch of random tokens."""
 
     def loss(model: nn.Module, batch: int) -> Tensor:
         tokens = torch.randint(words, (batch, length)).cuda()

@@ -33,7 +33,7 @@ class Found:
     """Result of a search.
 
     Args:
-        bound: the largest batch whose live peak is below the limit; no allocator can exceed it.
+        bound: estimate of the largest batch whose live peak is below the limit.
         largest: the largest batch that trained; 0 for none.
         tried: whether each batch that was tried has trained.
         step_seconds: median seconds of the settled iterations at the largest batch.
@@ -61,7 +61,7 @@ def try_out(job: Job) -> Outcome:
 
 
 def find_bound(job: Job, limit: int) -> int:
-    """Return the largest batch whose live peak is below the limit, by a line through two peaks.
+    """Estimate the largest batch whose live peak is below the limit, by a line through two peaks.
 
     Two iterations are enough: the second one has the optimizer's state. Both batches are larger
     than usual, because the peak of a small batch is in the optimizer's step.
@@ -74,7 +74,9 @@ def find_bound(job: Job, limit: int) -> int:
 
 
 def largest(trains: Callable[[int], bool], bound: int, tolerance: int) -> int:
-    """Return the largest batch that trains, to within the tolerance, from the bound downwards.
+    """Search from the bound downwards; return a batch that trains, or 0.
+
+    The result is at most `tolerance` below the largest batch that trains.
 
     Example:
         >>> largest(lambda batch: batch <= 70, 100, 3)
@@ -111,7 +113,7 @@ def search(job: Job, bound: int, limit: int) -> Found:
 
 
 def main() -> int:
-    """Run the job of standard input; end if there is none."""
+    """Run the job of standard input, if there is one; return 1 if it fails, otherwise 0."""
     line = sys.stdin.readline()
     if not line:
         return 0

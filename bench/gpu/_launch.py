@@ -148,7 +148,7 @@ def launch(job: Job, budget: Budget) -> Outcome:
 
 
 def at_once(most: int, bytes_each: int = 1) -> int:
-    """Return how many workers fit on the device and the processor, at most `most`."""
+    """Return a number of workers, from 1 to `most`, that fit on the device and the processor."""
     import torch
 
     memory = torch.cuda.get_device_properties(0).total_memory

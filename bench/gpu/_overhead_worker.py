@@ -91,7 +91,7 @@ def time_loops(loops: Loops, who: str, samples: dict[str, Samples]) -> None:
 
 
 def time_loops_in_replay(loops: Loops, samples: dict[str, Samples]) -> None:
-    """Measure pgmo: each repetition is an iteration of a session that replays."""
+    """Measure pgmo in replay, an iteration per repetition; raise an error if slots do not serve."""
     import pgmo
 
     for name, loop in loops.all().items():
@@ -107,7 +107,7 @@ def time_loops_in_replay(loops: Loops, samples: dict[str, Samples]) -> None:
 
 
 class Steps:
-    """Training of a model of many small kernels, whose step time is the time of launching them."""
+    """Training of a model with many small kernels: launching them takes all of the step time."""
 
     def __init__(self) -> None:
         torch.manual_seed(0)
@@ -128,7 +128,7 @@ class Steps:
 
 
 def time_steps(samples: dict[str, Samples], counts: Counts) -> None:
-    """Measure steps without a session, while recording, and in replay, in turns."""
+    """Measure steps without a session, while recording, and in replay; raise without replay."""
     import pgmo
 
     steps = Steps()

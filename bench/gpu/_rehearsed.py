@@ -1,7 +1,7 @@
 """Eight steps of a model of `_models.py`: `python _rehearsed.py NAME FILE`.
 
-The script runs unchanged on a card and in a rehearsal. The script writes its bytes of memory
-to FILE, as counted by torch, and by the driver for the process if the driver reports them.
+The script runs unchanged on a card and in a rehearsal. It writes bytes of memory to FILE: torch's
+counters, and the driver's count for the process, if the driver reports one.
 """
 
 import json

@@ -49,8 +49,9 @@ class Outcome:
         losses: loss of each iteration, as a hexadecimal float.
         digest: fingerprint of the final parameters.
         seconds: seconds of each iteration, until the device has finished.
-        live: peak that torch counts as allocated, over the whole run; an arena counts whole.
-        reserved: peak that torch has reserved, over the whole run.
+        live: peak of bytes that torch counts as allocated, over the whole run. An arena without
+            pages counts as one block.
+        reserved: peak of bytes that torch has reserved, over the whole run.
         live_steady: as `live`, from the job's `steady_from` on.
         reserved_steady: as `reserved`, from `steady_from` on.
         expandable: whether any segment is expandable.
@@ -108,7 +109,7 @@ def attempt(job: Job) -> Outcome:
 
 
 def limit_memory(size: int) -> None:
-    """Let torch reserve at most so many bytes."""
+    """Let torch reserve at most `size` bytes."""
     import torch
 
     total = torch.cuda.get_device_properties(0).total_memory
@@ -147,7 +148,7 @@ def open_session(job: Job) -> Any:
 
 
 def train(job: Job, session: Any, outcome: Outcome) -> None:
-    """Run the iterations, and fill in the outcome as far as memory lasts."""
+    """Run the iterations, and fill in the outcome. If memory runs out, it is filled in part."""
     import torch
     from _workloads import EVERY
     from workloads.costs import RunCosts

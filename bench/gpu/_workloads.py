@@ -108,7 +108,7 @@ class Workload:
         )
 
     def lengths(self, count: int) -> Sequence[int]:
-        """Return the length of each iteration: multiples of 8, from 64 to the longest, seeded."""
+        """Return the tokens of each iteration; varying lengths are multiples of 8 from 64 on."""
         if not self.varying:
             return [self.length] * count
         generator = torch.Generator().manual_seed(SEED)

@@ -30,7 +30,7 @@ ARRAYS, STEPS, QUICK_STEPS, WARM_UP = 2000, 50, 2, 8
 
 
 def program(name: str, kind: str) -> Any:
-    """Return an instance of a class of a program of examples/."""
+    """Return an instance of the class `kind` in the program `name` of examples/."""
     spec = importlib.util.spec_from_file_location(name, ROOT / "examples" / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
@@ -62,9 +62,9 @@ PROGRAMS: dict[str, Callable[[], Any]] = {
 
 
 def pools() -> dict[str, Callable[[], Any]]:
-    """Return a function that makes each contestant's pool; pgmo's is CuPy's own.
+    """Return a function for each contestant that makes its pool. pgmo uses CuPy's own pool.
 
-    `malloc_async` is left out if this machine cannot have it, as some virtual GPUs.
+    `malloc_async` is left out if the device does not support it, as some virtual GPUs.
     """
     import cupy
 
@@ -108,7 +108,7 @@ def digest_of(one: Any) -> str:
 
 @contextlib.contextmanager
 def steps(who: str, one: Any, after: Callable[[], None]) -> Iterator[Callable[[], None]]:
-    """Yield a contestant's step, which then calls `after`. pgmo's are iterations of a session."""
+    """Yield a step that calls `after` at its end; with pgmo, it is an iteration of a session."""
     if who != "pgmo":
 
         def plain() -> None:

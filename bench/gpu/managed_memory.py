@@ -90,7 +90,7 @@ class Trained:
 
 
 def steps(free: int, times: int) -> tuple[dict[str, float], dict[str, int]]:
-    """Return the seconds of a step by location of its memory, and bytes of the arena."""
+    """Return the seconds of a step by location of its memory, and bytes of arena and spill."""
     device = Trained(pages=False)  # pages could serve a step without an arena
     found = {"device": median_step(device.step, lambda: None, times)}
     arena, _ = device.close()

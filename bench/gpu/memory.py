@@ -78,7 +78,7 @@ def run_planned(job: Job, budget: Budget) -> Run:
 
 
 def summarise(workload: str, dense: bool, runs: list[Run], again: Run | None) -> dict[str, Any]:
-    """Return one entry: a row per contender, and comparisons of all of them."""
+    """Return one entry with a row per contender; no rows without a run of the default allocator."""
     outcomes = {run.contender: run.outcome for run in runs if run.outcome is not None}
     entry: dict[str, Any] = {
         "workload": workload,

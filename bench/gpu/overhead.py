@@ -3,12 +3,12 @@
     python bench/gpu/overhead.py --seconds 60
     python bench/gpu/overhead.py --quick            few repetitions
 
-First, nanoseconds per allocation and free, through the C++ interface and through `torch.empty`: of
-torch's own allocator, a `CUDAPluggableAllocator` over functions that do nothing, pgmo's pages
-without a session, and pgmo in replay. Then the step time of a model with small kernels: without a
-session, on pages, while recording, and in replay. The results are medians over all repetitions of
-all processes, their ratios to torch's own allocator, which takes turns with pgmo in one process,
-and the pages' figures per step.
+First, nanoseconds per allocation and free are measured, through the C++ interface and through
+`torch.empty`. The allocators are torch's own, a `CUDAPluggableAllocator` over functions that do
+nothing, pgmo's pages without a session, and pgmo in replay. Then the step time of a model with
+small kernels is measured: without a session, on pages, while recording, and in replay. The results
+are medians over all repetitions of all processes, ratios to torch's own allocator, and the pages'
+figures per step. torch's allocator takes turns with pgmo in one process.
 """
 
 import json

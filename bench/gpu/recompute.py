@@ -132,7 +132,7 @@ def _reserved(job: Job, batch: int) -> int | None:
     try:
         _train(job, batch, steps=2)
         return int(torch.cuda.max_memory_reserved())
-    except (torch.OutOfMemoryError, BudgetError):  # the latter if a capture does not fit
+    except (torch.OutOfMemoryError, BudgetError):  # BudgetError: a capture does not fit
         return None
     finally:
         gc.collect()

@@ -107,7 +107,7 @@ def rehearsed(name: str, folder: Path, card: Card, budget: Budget, **how: Any) -
 
 
 def with_the_plan(name: str, folder: Path, answer: Rehearsal, budget: Budget) -> list[Row]:
-    """Run a model on the card with a rehearsal's plan; return its iterations."""
+    """Run a model with a rehearsal's plan; return its iterations. Errors as in `on_the_card`."""
     if answer.plan is None:
         raise WorkerError("the rehearsal made no plan")
     counted = folder / "run.json"

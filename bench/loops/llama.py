@@ -37,7 +37,7 @@ def llama(setting: Setting, *, cache: bool = False) -> LlamaForCausalLM:
 
 
 class Llama(Loop):
-    """Language modelling, padded to the longest sample of each batch; subclasses change that."""
+    """Language modelling, padded to the longest sample of each batch, for subclasses to change."""
 
     checkpointing: ClassVar[bool] = False
     accumulation: ClassVar[int] = 1

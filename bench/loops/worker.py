@@ -30,7 +30,7 @@ class Ended:
 
 
 def run(job: LoopJob) -> dict[str, Any]:
-    """Build the loop, and run it to its end or out of memory; return figures, in bytes."""
+    """Build the loop, and run it to its end or out of memory; return figures, sizes in bytes."""
     from pgmo.rehearsal import control
 
     if job.off:

@@ -1,4 +1,4 @@
-"""Traces recorded from the networks of `cpu_networks` at ten times their size, on the CPU."""
+"""Profiles recorded from the networks of `cpu_networks` at ten times their size, on the CPU."""
 
 import tempfile
 from collections.abc import Iterator, Sequence

@@ -2,7 +2,7 @@
 
 A Llama of 200 million parameters is trained with AdamW. 128 answers are generated at a time, with
 the cache of transformers, which grows by concatenation. Either the policy generates, or an engine:
-a copy in bfloat16 that gets the policy's weights before, and whose memory is in a `MemPool`.
+a copy in bfloat16 whose memory is in a `MemPool`. It gets the policy's weights before it generates.
 """
 
 import contextlib
@@ -76,7 +76,7 @@ class Grpo(Loop):
         with self.of_engine():
             answers = decode(self.engine, self.answers, prompt, tokens)
         answers = answers.clone()
-        if isinstance(self.way, Backup):  # emulates that it frees the whole pool
+        if isinstance(self.way, Backup):  # torch_memory_saver frees the whole pool
             self.pool = torch.cuda.MemPool()
         return answers
 

@@ -14,7 +14,7 @@ class Way:
     """Phases of PyTorch's own allocators and of pages alone: only the cache is emptied.
 
     Attributes:
-        peaks: the card's peak in each phase, in bytes. A phase includes the way into it.
+        peaks: the card's peak in each phase, in bytes, including the transition into the phase.
         host: most bytes kept on the host in any phase.
     """
 
@@ -51,7 +51,7 @@ class Phases(Way):
 
 
 class Backup(Way):
-    """Sleep as torch_memory_saver does it: whole segments are copied, live blocks and others.
+    """Sleep as in torch_memory_saver, which copies whole segments, including their free blocks.
 
     This is an emulation: storages become empty, and PyTorch's cache is emptied. `Backup` counts the
     bytes that torch_memory_saver would copy: the segments that hold these storages, without the

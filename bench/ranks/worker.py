@@ -94,7 +94,7 @@ def about(session: Any, late_from: int) -> dict[str, Any]:
 
 
 def about_plan(session: Any, *, serves: bool) -> dict[str, Any]:
-    """Return the bytes that the plan needs, its max load and its ordered load."""
+    """Return the bytes that the plan needs, and its loads; without a plan, only a gap of 0."""
     plan = session.plan
     if plan is None or not plan.max_load:
         return {"gap": 0.0}

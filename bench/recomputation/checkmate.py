@@ -60,12 +60,12 @@ class Program:
         )
 
     def least_peak(self, seconds: float) -> Optimum:
-        """Search for the least peak."""
+        """Search for the least peak; raise a ValueError if nothing is found in time."""
         self._model.minimize(self._peak)
         return self._solve(seconds, 1)
 
     def least_overhead(self, budget: int, seconds: float) -> Optimum:
-        """Search for the least overhead within a budget in bytes."""
+        """Search for the least overhead within a budget in bytes. Errors as in `least_peak`."""
         self._model.add(self._peak <= budget)
         self._model.minimize(self._cost)
         return self._solve(seconds, _UNIT)

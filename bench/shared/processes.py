@@ -39,7 +39,7 @@ def ask(stub: Stub, job: SharedJob) -> dict[str, Any]:
 
 
 def start(stub: Stub, job: SharedJob, at: int, folder: Path) -> "subprocess.Popen[str]":
-    """Start a process, which waits for the others after building its model and at its end."""
+    """Start a process. After building its model and at its end, it waits for all processes."""
     python = os.path.abspath(shutil.which(stub.python) or stub.python)
     paths = os.pathsep.join([str(ROOT / "bench"), str(ROOT)])
     settings = {**job.environment, "FAKECUDA_SHARED": str(folder / "card"), "PYTHONPATH": paths}
@@ -100,5 +100,5 @@ def together(found: list[dict[str, Any]], log: Path) -> dict[str, Any]:
 
 
 def fits(stub: Stub, job: SharedJob, card: int) -> bool:
-    """Return whether the same processes run with expandable segments on a smaller card."""
+    """Return whether the same processes run with expandable segments on a card of `card` bytes."""
     return not ask(stub, replace(job, contender="expandable", card=card))["out_of_memory"]

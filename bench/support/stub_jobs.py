@@ -99,12 +99,12 @@ def print_earlier(
 
 
 def earlier_rows(path: Path) -> list[Row]:
-    """Return the rows of an earlier result; none if there is no file."""
+    """Return the rows of an earlier result; an empty list if there is no file."""
     found: list[Row] = json.loads(path.read_text("utf-8"))["rows"] if path.exists() else []
     return found
 
 
 def replaced(earlier: Iterable[Row], rows: Iterable[Row], *fields: str) -> list[Row]:
-    """Return the rows of an earlier result, in which new rows replace those with equal fields."""
+    """Return earlier and new rows. A new row replaces an earlier row with equal fields."""
     found = {json.dumps([row[name] for name in fields]): row for row in (*earlier, *rows)}
     return list(found.values())

@@ -87,7 +87,7 @@ def load(name: str) -> dict[str, Any]:
 
 
 def runs(result: Mapping[str, Any]) -> list[Run]:
-    """Return all runs of a result in which a session did not run out of memory or fail."""
+    """Return the runs of a result that have a session's peak. Rows that failed are left out."""
     groups: dict[str, dict[str, int]] = defaultdict(dict)
     for row in _rows(result):
         peak = row.get("peak") or row.get("reserved")

@@ -3,8 +3,8 @@
     run PYTHON -m verdicts.run CASE OUT             plain PyTorch
     run PYTHON -m pgmo run -m verdicts.run CASE OUT
 
-CASE is a `verdicts.Case` as JSON, OUT a file for JSON. Of pgmo, the module uses only the control of
-the stub.
+CASE is a `verdicts.Case` as JSON, OUT a file for JSON. The module imports only the control of the
+stub from pgmo.
 """
 
 import json

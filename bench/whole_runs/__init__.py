@@ -5,8 +5,7 @@ from dataclasses import dataclass, field
 from workloads.job import StubJob
 
 CONTENDERS = ("default", "expandable", "pages", "pgmo_run")
-"""Contenders on the stub runtime; `pgmo_run` is `pgmo run`, the others as `workloads.job` has
-them."""
+"""Contenders on the stub runtime: `pgmo run`, and the others as in `workloads.job`."""
 
 OURS = CONTENDERS[2:]
 

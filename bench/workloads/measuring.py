@@ -74,7 +74,7 @@ def alike(outcomes: list[Row]) -> bool:
 
 
 def describe(job: Job) -> Row:
-    """Return the first fields of a row."""
+    """Return the fields of a row that describe its job."""
     return {
         "network": job.network,
         "lengths": job.lengths,

@@ -151,7 +151,7 @@ def open_session(job: Job) -> Any:
 
 
 def about(session: Any) -> dict[str, Any]:
-    """Return the session's figures; None for each without a session."""
+    """Return the session's figures; without a session, they are None, and there are no notes."""
     if not session:
         return {"hit_bytes_rate": None, "replans": None, "gap": None, "notes": []}
     summary = session.summary()

@@ -69,8 +69,8 @@ class Adapters {
       if (all_[index] == nullptr) all_[index] = new Adapter(upstream, index);
       if (all_[index]->upstream() == upstream) return all_[index];
     }
-    TORCH_CHECK(false, "this process has used ", kMost, " ", kind_,
-                " allocators, and pgmo supports no more: start a new process");
+    TORCH_CHECK(false, "pgmo has wrapped ", kMost, " ", kind_,
+                " allocators in this process, and supports no more: start a new process");
   }
 
  private:

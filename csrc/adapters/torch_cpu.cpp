@@ -31,7 +31,8 @@ const uint32_t* mode = nullptr;
 
 constexpr uint64_t kStream = 0;  // CPU tensors have no streams
 constexpr c10::DeviceType kDevice = c10::DeviceType::CPU;
-// In a pause, blocks of at least this many bytes may send idle pages back to the operating system.
+// In a pause, the engine may give idle pages back when a block of at least this many bytes is
+// allocated. Equals Heuristics::small_block.
 constexpr size_t kLarge = size_t{1} << 20;
 
 // The program may replace its allocator between two sessions, so there may be several upstreams. A
@@ -68,13 +69,11 @@ bool is_refusal(const c10::Error& error) {
   pgmo_engine_statistics now;
   api->statistics(engine, &now);
   TORCH_CHECK_WITH(OutOfMemoryError, false, "CPU out of memory. Tried to allocate ",
-                   binary_units(bytes), " for a block outside of pgmo's plan. pgmo's arenas hold ",
+                   binary_units(bytes), " outside of pgmo's arenas. pgmo's arenas hold ",
                    binary_units(now.arena_bytes), ", of which ", binary_units(now.live_slot_bytes),
-                   " are in use; blocks outside of the plan hold ",
+                   " are in use; other blocks that the session has seen hold ",
                    binary_units(now.live_fallback_bytes),
-                   ". Reduce the batch size, or record again if the model has changed. "
-                   "The allocator said: ",
-                   upstream_says);
+                   ". Reduce the batch size. The allocator said: ", upstream_says);
 }
 
 class TorchCpuAdapter final : public c10::Allocator {
@@ -156,7 +155,7 @@ class TorchCpuAdapter final : public c10::Allocator {
 
 Adapters<TorchCpuAdapter, c10::Allocator, kMostUpstreams> adapters("CPU");
 
-// Set if an adapter could not be uninstalled, because another allocator wrapped it.
+// Set if an adapter could not be uninstalled, because another allocator was installed after it.
 bool left_beneath = false;
 
 }  // namespace
@@ -178,8 +177,8 @@ int pgmo_install(const pgmo_engine_api* table, pgmo_engine* handle, char* messag
     if (adapters.find(current) != nullptr) return;
     // Two adapters in one chain of allocators would treat each other's blocks as torch's.
     TORCH_CHECK(!left_beneath || adapters.wraps(current),
-                "the current CPU allocator wraps the adapter of an earlier session of pgmo; remove "
-                "that allocator first");
+                "the current CPU allocator was installed after pgmo's adapter, and may wrap it; "
+                "remove that allocator first");
     left_beneath = false;
     api = table;
     engine = handle;
@@ -193,7 +192,7 @@ int pgmo_install(const pgmo_engine_api* table, pgmo_engine* handle, char* messag
   });
 }
 
-// Uninstall the adapter. If another allocator wraps it, change nothing and return 1.
+// Uninstall the adapter. If another allocator was installed after it, change nothing and return 1.
 int pgmo_uninstall(char* message, size_t capacity) {
   return guarded(message, capacity, [&] {
     const TorchCpuAdapter* const ours = adapters.find(c10::GetCPUAllocator());

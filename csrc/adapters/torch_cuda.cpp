@@ -206,10 +206,10 @@ int pgmo_install(char* message, size_t capacity) {
   });
 }
 
-// Uninstall the adapter: torch calls the allocator beneath directly again. If another allocator
-// wraps the adapter, change nothing and return 1. In three cases the adapter stays installed:
-// torch's own function (change_current_allocator) has installed it; blocks of pgmo without a
-// deleter are live; or pages and corrected failures must stay in torch's statistics.
+// Uninstall the adapter: torch calls the allocator beneath directly again. If another allocator was
+// installed over the adapter, change nothing and return 1. The adapter stays installed if torch's
+// own function (change_current_allocator) has installed it, if blocks of pgmo without a deleter are
+// live, or if `stays` returns true.
 int pgmo_uninstall(char* message, size_t capacity) {
   return guarded(message, capacity, [&] {
     for (adapter::Device& device : adapter::devices()) adapter::leave(device);
@@ -273,7 +273,8 @@ int pgmo_take_arena(int device, uint64_t stream, size_t bytes, pgmo_arena* out, 
   return guarded(message, capacity, [&] {
     adapter::require_own_device();
     adapter::Device& one = adapter::device_at(device);
-    TORCH_CHECK(one.streams.known(stream), "stream ", stream, " has not been used yet");
+    TORCH_CHECK(one.streams.known(stream), "no stream with pgmo's number ", stream,
+                " has requested memory yet");
     auto* upstream = adapter::current_adapter()->upstream();
     const OnDevice on(device);
     const adapter::PgmoCallScope own;
@@ -312,7 +313,7 @@ int pgmo_copy(int device, void* to, const void* from, size_t bytes, char* messag
   });
 }
 
-// Return whether the number belongs to a stream that has been used.
+// Return whether the number belongs to a stream that has requested memory.
 int pgmo_knows_stream(int device, uint64_t stream) {
   const adapter::Device* const one = adapter::device_or_null(device);
   return one != nullptr && one->streams.known(stream);
@@ -330,8 +331,8 @@ int pgmo_poll(int device) {
   return one->deferred.any_waiting();
 }
 
-// Set the address of the count of out-of-memory errors that still exist. `patience`: milliseconds
-// that a failing request waits for one of them to be dropped (held_errors.hpp).
+// Set the address of the count of out-of-memory errors that still exist. A failing request waits at
+// most `patience` milliseconds until one of these errors is dropped (held_errors.hpp).
 void pgmo_watch_errors(const int64_t* held, uint32_t patience) {
   adapter::error_patience_ms.store(patience);
   adapter::errors_held.store(held, std::memory_order_release);
@@ -394,7 +395,7 @@ void pgmo_graph_figures(int device, uint64_t out[5]) {
   out[4] = now.lent;
 }
 
-// Set the last line of the device's out-of-memory errors.
+// Set the text that ends the device's out-of-memory errors.
 void pgmo_set_advice(int device, const char* text) {
   adapter::Device* const one = adapter::device_or_null(device);
   if (one == nullptr) return;

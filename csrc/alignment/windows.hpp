@@ -67,8 +67,7 @@ class Windows {
   static constexpr std::size_t kWindow = 256;          // requests of `b` in a window
   static constexpr std::size_t kSlack = 128;           // requests of `a` in a window beyond kWindow
 
-  // 16 bits suffice: a path has at most 362 pairs (the square root of kMostCells), with a score of
-  // at most 60 each.
+  // 16 bits suffice: a path has at most 362 pairs (the square root of kMostCells) of score 60.
   using Score = std::int16_t;
 
   // Throws std::bad_alloc.

@@ -225,8 +225,7 @@ Block* CachingAllocator::take_cached(BlockPool& pool, Bytes size) noexcept {
   if (garbage_threshold_ != kUnlimited) ++searches_[pool.small ? 1 : 0];
   Block* block = pool.free.at_least(size);
   if (block == nullptr) return nullptr;
-  // A free block before unmapped memory counts as large as it can become. So the growing end of a
-  // segment is used last.
+  // A free block before unmapped memory counts with that memory. So a growing end is used last.
   while (block->space != nullptr) {
     Block* const other = pool.free.after(*block);
     if (other == nullptr || potential(*other) >= potential(*block)) break;

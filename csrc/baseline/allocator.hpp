@@ -68,8 +68,7 @@ class CachingAllocator {
   // Mark a MemPool as released by its last user.
   void release_pool(std::uint64_t user_pool) noexcept;
 
-  // Give free memory of a released MemPool back to the driver; no effect on a pool that still has a
-  // user.
+  // Give free memory of a released MemPool back to the driver. No effect on other MemPools.
   void empty_pool(std::uint64_t user_pool);
 
   // Add a segment that existed before the model began, and return its blocks in order. An

@@ -53,8 +53,8 @@ class Baseline {
 
  private:
   struct Entry {
-    Block* block = nullptr;  // nullptr: there was no room in the model
-    std::uint64_t requested : 63 = 0;
+    Block* block = nullptr;            // nullptr: there was no room in the model
+    std::uint64_t requested : 63 = 0;  // bytes
     std::uint64_t beneath : 1 = 0;
   };
 

@@ -1,5 +1,4 @@
-// Expandable segments of the model: addresses are reserved once, and memory is mapped there as
-// needed.
+// Expandable segments of the model: addresses are reserved once, memory is mapped there as needed.
 
 #include <algorithm>
 #include <memory>
@@ -10,7 +9,7 @@
 namespace pgmo::baseline {
 namespace {
 
-constexpr Bytes kUnboundedSpace = Bytes{1} << 46;  // bytes of a range if the card is unknown
+constexpr Bytes kUnboundedSpace = Bytes{1} << 46;  // bytes of a range on a card of unknown size
 
 }  // namespace
 
@@ -48,8 +47,7 @@ Block* CachingAllocator::room_in(BlockPool& pool, Bytes size) {
   return reserve(pool);
 }
 
-// Reserve addresses for an expandable segment (9/8 of the card, as PyTorch does), and return them
-// as one unmapped block.
+// Reserve addresses for an expandable segment: an unmapped block of 9/8 of the card, like PyTorch.
 Block* CachingAllocator::reserve(BlockPool& pool) {
   const Bytes page = pool.small ? kSmallSegment : settings_.large_segment_size;
   const Bytes wanted = card_.total == 0 ? kUnboundedSpace : card_.total + card_.total / 8;

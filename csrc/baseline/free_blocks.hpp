@@ -76,8 +76,7 @@ class FreeBlocks {
   // Return the next block in the order of size and address, or nullptr.
   Block* after(const Block& block) const noexcept { return from(block.size, block.address + 1); }
 
-  // Return the largest block, or nullptr. Of equally large blocks, return the block at the highest
-  // address.
+  // Return the largest block, or nullptr; of equally large blocks, that at the highest address.
   Block* largest() const noexcept {
     for (std::size_t word = filled_.size(); word-- > 0;) {
       if (filled_[word] == 0) continue;

@@ -4,8 +4,8 @@
  *              ──pages, segments────────▶       ──▶ what was really taken from the card
  *
  * The model lives in the Python module pgmo._core. Every function may be called from any thread,
- * also under the lock of PyTorch's allocator. None calls Python or the driver, none throws. Sizes
- * are in bytes. `stream` is any number that identifies a stream of the device.
+ * also under the lock of PyTorch's allocator. No function calls Python or the driver, or throws.
+ * Sizes are in bytes. `stream` is any number that identifies a stream of the device.
  */
 
 #ifndef PGMO_BASELINE_H
@@ -34,11 +34,11 @@ typedef struct pgmo_baseline_settings {
 
 /* Figures of a device: bytes and counts. Peaks are since the model began. */
 typedef struct pgmo_baseline_figures {
-  int64_t reserved; /* what plain PyTorch would have reserved now */
+  int64_t reserved; /* bytes that plain PyTorch would have reserved now */
   int64_t peak_reserved;
   int64_t live; /* requested bytes of live blocks */
   int64_t peak_live;
-  int64_t taken; /* from the card: pages, and segments of the allocator beneath */
+  int64_t taken; /* taken from the card: pages, and segments of PyTorch's allocator */
   int64_t peak_taken;
   int64_t card; /* bytes of the card; 0: unknown */
   int64_t requests;

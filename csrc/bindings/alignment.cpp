@@ -49,7 +49,8 @@ Column<std::int64_t> pair_by_anchors(const Column<std::int64_t>& a_token,
   const auto most = static_cast<std::int64_t>(a.size() + b.size());
   const auto numbered = [&](std::int64_t token) { return 0 <= token && token < most; };
   if (!std::all_of(a.begin(), a.end(), numbered) || !std::all_of(b.begin(), b.end(), numbered)) {
-    throw py::value_error("a token is negative or not below the number of requests");
+    throw py::value_error(
+        "a token is negative, or not below the number of requests of both iterations");
   }
   std::vector<alignment::Gap> gaps;
   {
@@ -74,7 +75,7 @@ void pair_in_gaps(const Column<std::int64_t>& a_token, const Column<double>& a_s
   const alignment::Requests a = requests(a_token, a_size, a_stream);
   const alignment::Requests b = requests(b_token, b_size, b_stream);
   const std::span<std::int64_t> rows = rows_for(row, b_token.size());
-  if (gaps.ndim() != 2 || gaps.shape(1) != 4) throw py::value_error("gaps have shape (n, 4)");
+  if (gaps.ndim() != 2 || gaps.shape(1) != 4) throw py::value_error("gaps must have shape (g, 4)");
   const auto bounded = [](std::int64_t begin, std::int64_t end, py::ssize_t size) {
     return 0 <= begin && begin <= end && end <= size;
   };
@@ -100,10 +101,13 @@ void pair_in_gaps(const Column<std::int64_t>& a_token, const Column<double>& a_s
 void bind_alignment(py::module_& module) {
   module.def("pair_by_anchors", &pair_by_anchors, py::arg("a_token"), py::arg("b_token"),
              py::arg("off"), py::arg("row").noconvert(),
-             R"(Pair requests of two iterations by sizes that occur equally often in both.
+             R"(Pair requests of two iterations by anchors: sizes that occur equally often in both.
+
+If both iterations have the same number of requests between two anchors, these are paired, too.
 
 Args:
-    a_token, b_token: numbers from 0, equal for equal size and stream, shapes (n,) and (m,).
+    a_token, b_token: numbers from 0 to n + m - 1, equal for equal size and stream, shapes (n,)
+        and (m,).
     off: maximum difference between the two positions of an anchor, in requests.
     row: output, shape (m,): the request of a that is paired with each request of b. Entries of
         unpaired requests are unchanged.

@@ -25,8 +25,7 @@ using baseline::BlockPool;
 
 using Divisions = std::array<Bytes, std::size(pgmo_baseline_settings{}.roundup_power2_divisions)>;
 
-// The model, with a number for each block, because Python has no pointers. Numbers ascend in the
-// order of requests.
+// The model, with a number for each block instead of a pointer. Numbers ascend by request.
 class ModelledAllocator {
  public:
   ModelledAllocator(bool expandable_segments, const Divisions& divisions, Bytes max_split_size,
@@ -62,8 +61,7 @@ class ModelledAllocator {
 
   baseline::CachingAllocator& model() { return model_; }
 
-  // Return size, address and stream of every free block, and whether it is in a pool of small
-  // blocks.
+  // Return size, address and stream of each free block, and whether its pool has small blocks.
   std::vector<std::tuple<Bytes, Bytes, std::uint64_t, bool>> free_blocks() const {
     std::vector<std::tuple<Bytes, Bytes, std::uint64_t, bool>> all;
     model_.for_each_pool([&](const BlockPool& pool) {
@@ -78,7 +76,7 @@ class ModelledAllocator {
  private:
   Block* take(std::int64_t number) {
     const auto found = living_.find(number);
-    if (found == living_.end()) throw py::key_error("no such block");
+    if (found == living_.end()) throw py::key_error("no live block has this number");
     Block* const block = found->second;
     living_.erase(found);
     return block;
@@ -111,18 +109,18 @@ void bind_baseline(py::module_& module) {
            "Allocate a block. Return its number and address, or (-1, 0) if memory is exhausted.\n"
            "`user_pool` is the number of a MemPool, 0 for none.")
       .def("free", &Model::free, py::arg("block"),
-           "Free a block. Raises KeyError if there is no block with this number.")
+           "Free a block. Raises KeyError if no live block has this number.")
       .def("postpone", &Model::postpone, py::arg("block"),
            "Begin to free a block that other streams use. Return a number to pass to `settle`.\n"
-           "Raises KeyError if there is no block with this number.")
+           "Raises KeyError if no live block has this number.")
       .def(
           "settle", [](Model& self, std::uint64_t number) { self.model().settle(number); },
           py::arg("number"),
           "Complete a free that `postpone` began, because other streams no longer use the\n"
-          "block.")
+          "block. No effect if the number is unknown or the block was freed earlier.")
       .def(
           "empty_cache", [](Model& self) { self.model().empty_cache(); },
-          "Give free memory back to the driver.")
+          "Free all postponed blocks, and give free memory back to the driver.")
       .def(
           "close_pool",
           [](Model& self, std::uint64_t user_pool) {
@@ -130,10 +128,13 @@ void bind_baseline(py::module_& module) {
             self.model().empty_pool(user_pool);
           },
           py::arg("user_pool"),
-          "End a MemPool as its destructor does: its free memory goes back to the driver.")
+          "End a MemPool, as the destructor of torch.cuda.MemPool does: free memory of the pool\n"
+          "goes back to the driver.")
       .def(
           "set_fraction", [](Model& self, double fraction) { self.model().set_fraction(fraction); },
-          py::arg("fraction"), "Limit the program to this share of the card's memory.")
+          py::arg("fraction"),
+          "Limit the program to this share of the card's memory. A negative value removes the\n"
+          "limit. No effect if `card` is 0.")
       .def("free_blocks", &Model::free_blocks,
            "Return (size, address, stream, is_small) of each free block, sorted.")
       .def_property_readonly("reserved", [](Model& self) { return self.model().reserved(); })

@@ -66,7 +66,7 @@ void bind_block(py::module_& module) {
   block_type = make_type();
   module.def(
       "end_blocks", [] { ended = true; },
-      "From now on, destroy owners of blocks without a release: the interpreter exits.");
+      "From now on, destroy owners without releasing their blocks, because the interpreter exits.");
 }
 
 }  // namespace pgmo

@@ -187,7 +187,7 @@ class CupyAllocator {
 
  private:
   // Return the number of the current stream. Return nullopt on the per-thread default stream,
-  // during a capture (a graph keeps its addresses), and for more streams than kMostStreams.
+  // during a capture (a graph keeps its addresses), and for streams beyond the first kMostStreams.
   std::optional<std::uint64_t> current_stream(CupyRoute& route, const py::object& device) {
     const py::object stream = call_with(get_stream_, device);
     if (stream.is(default_stream_)) [[likely]]
@@ -314,8 +314,9 @@ void bind_cupy_allocator(py::module_& module) {
       .def_property_readonly("engine", &CupyRoute::engine)
       .def_readwrite("advice", &CupyRoute::advice, "Text to add to out-of-memory errors.")
       .def("handle", &CupyRoute::handle, py::arg("number"),
-           "Return the handle of the stream with this number, or None if no stream has it.")
-      .def("forget_streams", &CupyRoute::forget_streams, "Number the streams from 0 again.");
+           "Return the handle of the stream with this number; None if no stream has the number.")
+      .def("forget_streams", &CupyRoute::forget_streams,
+           "Forget the numbers of all streams except the default stream, whose number is 0.");
 
   py::class_<CupyAllocator>(module, "CupyAllocator", py::is_final(), py::custom_type_setup(&set_up),
                             "Allocator for `cupy.cuda.set_allocator`.")

@@ -153,7 +153,8 @@ void bind_engine(py::module_& module) {
       .def("forget_recording", &Engine::forget_recording,
            "Discard all events and free their memory. If recording is on, it continues.")
       .def("events", &read_events,
-           "Return the events as a structured array (pgmo.profiler.recording).")
+           "Return the recorded events as a structured array; pgmo.profiler.recording explains\n"
+           "its fields.")
       .def_property_readonly("recording_truncated", &Engine::recording_truncated,
                              "True if events are missing, because memory ran out or the\n"
                              "recording reached its limit.")
@@ -180,13 +181,13 @@ void bind_engine(py::module_& module) {
           "stream: the tick from which the stream runs after the last use of the block\n"
           "(pgmo.profiler.ordering). Only from this tick on may the stream share the block's\n"
           "pages.\n\n"
-          "Raises ValueError if a row is malformed, if columns differ in length, or if a slot\n"
-          "lies outside its arena.")
+          "Raises ValueError if a row is malformed, columns differ in length, there are too many\n"
+          "streams, or a slot lies outside its arena or is not aligned there.")
       .def("select_plan", &Engine::select_plan, py::arg("plan"),
            "Serve the next requests from this plan. Raises ValueError if there is no such plan.")
       .def_property_readonly("ended_plan", &Engine::ended_plan,
                              "Number of the plan that was selected when the last iteration\n"
-                             "ended.")
+                             "ended; 0 before the first.")
       .def("remove_plans", &Engine::remove_plans, "Stop serving, and remove all plans.")
       .def(
           "take_grown",
@@ -195,8 +196,8 @@ void bind_engine(py::module_& module) {
             for (const Grown& one : engine.take_grown()) grown.push_back({one.request, one.bytes});
             return grown;
           },
-          "Return (request, bytes) of varying requests of the plan `ended_plan` that were\n"
-          "larger than their slots since the last call.")
+          "Return the requests since the last call that were larger than their slots in the\n"
+          "plan `ended_plan`, as (row of the plan, requested bytes).")
       .def(
           "add_arena",
           [](Engine& engine, std::uint64_t stream, Offset begin, std::uintptr_t base,
@@ -205,14 +206,16 @@ void bind_engine(py::module_& module) {
           },
           py::arg("stream"), py::arg("begin"), py::arg("base"), py::arg("bytes"),
           py::arg("give_back") = 0, py::arg("context") = 0,
-          "Add an arena of this stream, for the offsets from `begin` on. The engine calls\n"
-          "give_back(context) once the arena is detached and its last block is freed.")
+          "Add an arena of this stream, for the offsets from `begin` on. `base` and `give_back`\n"
+          "are addresses. Unless `give_back` is 0, the engine calls give_back(context) once the\n"
+          "arena is detached and its last block is freed. Raises ValueError if a slot lies\n"
+          "outside the arena, or if the engine cannot use the arena.")
       .def(
           "use_pages",
           [](Engine& engine, std::uintptr_t space) {
             engine.use_pages(*pages::space_of(reinterpret_cast<pgmo_space*>(space)));
           },
-          py::arg("space"), "Set the page space of the engine's arenas.")
+          py::arg("space"), "Set the page space of the engine's arenas, by its address.")
       .def(
           "reserve_arena",
           [](Engine& engine, std::uintptr_t space, Bytes bytes, std::uint32_t stream) {
@@ -224,7 +227,8 @@ void bind_engine(py::module_& module) {
           },
           py::arg("space"), py::arg("bytes"), py::arg("stream"),
           "Reserve addresses for an arena, whose pages are mapped when slots need them. Return\n"
-          "(base, bytes, give_back, context). The base is 0 if no addresses are available.")
+          "(base, bytes, give_back, context) for `add_arena`. The base is 0 if no addresses are\n"
+          "available.")
       .def(
           "add_spill",
           [](Engine& engine, Offset begin, std::uintptr_t base, std::size_t bytes,
@@ -239,23 +243,23 @@ void bind_engine(py::module_& module) {
       .def_property_readonly(
           "busy",
           [](Engine& engine) { return __atomic_load_n(engine.mode(), __ATOMIC_RELAXED) != 0; },
-          "True if the engine records or serves requests.")
+          "True if the engine records or serves requests; False in a pause.")
       .def_property_readonly("has_arena", &Engine::has_arena)
       .def("living", &read_living,
            "Return the live blocks as a structured array: address, bytes, kind. Kind 0: block\n"
-           "of the framework; 1: block in a slot; 2: block in a slot, past the planned end of\n"
-           "its lifetime.")
+           "of the framework that was allocated while the engine recorded or served; 1: block\n"
+           "in a slot; 2: block in a slot, past the planned end of its lifetime.")
       .def("return_idle", &Engine::return_idle, py::call_guard<py::gil_scoped_release>(),
-           "Give pages of arenas without live blocks back to the operating system, and return\n"
-           "their bytes. Current arenas are included only while the engine does not serve.\n"
-           "Requires arenas in private memory.")
+           "Give arena pages without live blocks back to the operating system, and return their\n"
+           "bytes. Current arenas are included only while the engine does not serve. Requires\n"
+           "arenas in private memory.")
       .def("lend_idle", &Engine::lend_idle, py::arg("on"),
            "Set whether an iteration that diverges from its plan gives pages without live blocks\n"
            "back to the operating system. Requires arenas in private memory.")
       .def_property_readonly(
           "sparse_from", &Engine::sparse_from,
-          "Size in bytes from which on the program touched less than half of each block; 0:\n"
-          "none.")
+          "Bytes of the smallest measured block of which the program touched less than half;\n"
+          "0: none, or it touched half or more of a block that is at least as large.")
       .def(
           "owns",
           [](Engine& engine, std::uintptr_t pointer) {
@@ -268,10 +272,10 @@ void bind_engine(py::module_& module) {
             return engine.shared(reinterpret_cast<void*>(pointer), stream);
           },
           py::arg("pointer"), py::arg("stream"),
-          "Record that this stream uses the block. Return True if the caller must defer its\n"
-          "release.")
+          "Report that this stream uses the block. Return True if the block is a slot of another\n"
+          "stream, so that the caller must delay the block's release.")
       .def("detach_arena", &Engine::detach_arena,
-           "Stop serving, and give each arena back once it has no live block.")
+           "Stop serving, and give each current arena back once it has no live block.")
       .def("start_serving", &Engine::start_serving)
       .def("pause", &Engine::pause, "Delegate all requests to the framework until `resume`.")
       .def("resume", &Engine::resume)
@@ -288,8 +292,9 @@ void bind_engine(py::module_& module) {
             return all;
           },
           "Return (native id, first request, last request, number of requests) for each thread\n"
-          "with requests in this iteration, except requests of delegated threads. The first and\n"
-          "the last request are ordinals among the requests of all threads, from 1.")
+          "with requests in this iteration, for 64 threads at most. Requests of delegated\n"
+          "threads do not count. The first and the last request are ordinals among the requests\n"
+          "of all threads, from 1.")
       .def("end_iteration", &Engine::end_iteration)
       .def(
           "let_pass",
@@ -297,37 +302,38 @@ void bind_engine(py::module_& module) {
             engine.let_pass({.most = most, .again = again, .anything = anything});
           },
           py::arg("most"), py::arg("again"), py::arg("anything"),
-          "Let at most `most` iterations end without an examination by Python: iterations that\n"
-          "follow the plan; with `again`, also iterations that repeat the previous one; with\n"
-          "`anything`, all.")
+          "Let `pass_iteration` end the next iterations, `most` at most, up to the first that\n"
+          "does not qualify. Iterations qualify that follow the plan; with `again`, also\n"
+          "iterations that repeat the previous one; with `anything`, all.")
       .def("let_steps_pass", &Engine::let_steps_pass, py::arg("thread"),
-           "Set the thread that ends all iterations with `pass_step`, by its native id; 0:\n"
-           "none.")
+           "Set the thread whose calls of `pass_step` may end iterations, by its native id;\n"
+           "0: none.")
       .def("set_steps", &Engine::set_steps, py::arg("steps"),
            "Set the number of calls of `pass_iteration` that make one iteration; usually 1.")
       .def("pass_iteration", &Engine::pass_iteration,
-           "End the step, and return True, if it is not the last step of its iteration or if\n"
-           "the iteration needs no examination by Python. Otherwise return False and do\n"
-           "nothing.")
+           "End a step and return True if it is not the last step of its iteration. The last\n"
+           "step, and the iteration, end only if `let_pass` allows it and no arena or page needs\n"
+           "work. Otherwise return False and do nothing: the caller must call `end_iteration`.")
       .def("pass_step", &Engine::pass_step,
            "Do the same as `pass_iteration` in the thread that `let_steps_pass` has set. In\n"
            "other threads, return False and do nothing.")
       .def("take_passed", &take_passed,
-           "Return the iterations that ended without an examination since the last call, and\n"
-           "the statistics after the last of them. Each run of equal iterations is (number of\n"
-           "iterations, number of the plan, increases of the counters per iteration).")
+           "Return (runs, statistics) of the iterations that `pass_iteration` has ended. Each\n"
+           "run since the last call is (number of equal iterations, number of the plan,\n"
+           "increases of the counters per iteration). The statistics are those at the end of\n"
+           "the last such iteration.")
       .def("live_levels", &read_levels,
-           "Return the number of iterations per span, and a pair for each span since\n"
+           "Return the number of iterations per span, and a pair for each complete span since\n"
            "`forget_levels`: the least live bytes at the end of an iteration, and the peak of\n"
            "live bytes.")
       .def("forget_levels", &Engine::forget_levels)
       .def("reset_peaks", &Engine::reset_peaks)
       .def("yield_idle", &Engine::yield_idle,
-           "Give all arenas back to the framework, if none of them has a live block. Return\n"
-           "whether any were given back, so that the framework may have memory.")
+           "Give all current arenas back to the framework, if none of them has a live block.\n"
+           "Return whether any were given back, so that the framework may have memory.")
       .def(
           "statistics", [](Engine& engine) { return read_statistics(engine.statistics()); },
-          "Return counters since the engine was created, and current levels.")
+          "Return by name the counters since the engine was created, and the current levels.")
       .def(
           "allocate",
           [](Engine& engine, std::size_t bytes, std::uint64_t stream) {
@@ -342,7 +348,7 @@ void bind_engine(py::module_& module) {
             return engine.adopt(reinterpret_cast<void*>(pointer), bytes, stream, in_gap);
           },
           py::arg("pointer"), py::arg("bytes"), py::arg("stream") = 0, py::arg("in_gap") = false,
-          "Record a block that the framework has allocated. Return True if the caller must call\n"
+          "Report a block that the framework has allocated. Return True if the caller must call\n"
           "`release` when the block is freed.")
       .def(
           "release",
@@ -350,8 +356,7 @@ void bind_engine(py::module_& module) {
             return engine.release(reinterpret_cast<void*>(pointer));
           },
           py::arg("pointer"),
-          "Release a block. Return False if it is not a slot, so that the framework must free\n"
-          "it.");
+          "Release a block. Return False if the block is not a slot: the framework must free it.");
 }
 
 }  // namespace pgmo

@@ -23,10 +23,10 @@ void bind_heuristics(py::module_& module) {
       .def_readwrite("lending_share", &Heuristics::lending_share);
   module.def(
       "use_heuristics", [](const Heuristics& chosen) { process_heuristics = chosen; },
-      py::arg("chosen"), "Set the heuristics of engines and spaces created from now on.");
+      py::arg("chosen"), "Set the heuristics for engines and page spaces created from now on.");
   module.def(
       "used_heuristics", [] { return process_heuristics; },
-      "Return the heuristics for new engines and spaces.");
+      "Return the heuristics for new engines and page spaces.");
 }
 
 }  // namespace pgmo

@@ -94,8 +94,9 @@ void call_before_operators(const py::object& begin, unsigned long main) {
 void bind_operator_begin(py::module_& module) {
   module.def("call_before_operators", &call_before_operators, py::arg("begin"),
              py::arg("main_thread"),
-             "Set the function that the C function `operator_begin` calls, or None, and the id\n"
-             "of the main thread, on which errors of the function are raised.");
+             "Set the Python function to call before operators, or None, and the id of the main\n"
+             "thread. If the function fails on the main thread, its error is raised there. On\n"
+             "other threads, the error is printed.");
   module.def(
       "operator_begin", [] { return reinterpret_cast<std::uintptr_t>(&begin_operator); },
       "Return the address of the C function that adapters call before an operator.");

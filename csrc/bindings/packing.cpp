@@ -138,17 +138,18 @@ void bind_packing(py::module_& module) {
       py::arg("period"), py::arg("alignment"), py::arg("time_limit"),
       "Return offsets (n,) in bytes for blocks with sizes (n,) and lifetimes [lower, upper),\n"
       "and whether Ctrl-C was pressed.\n\n"
-      "After `time_limit` seconds or Ctrl-C, the remaining blocks are stacked above the placed\n"
-      "ones. Releases the GIL.");
+      "Lifetimes are in ticks of a circle of `period` ticks; 0: no circle. After `time_limit`\n"
+      "seconds or Ctrl-C, the remaining blocks are stacked above the placed blocks. Raises\n"
+      "ValueError if there is no packer of this name. Releases the GIL.");
   module.def("max_load", &max_load, py::arg("size"), py::arg("lower"), py::arg("upper"),
              py::arg("period"), py::arg("alignment"),
              "Return the largest sum of aligned sizes that are live at one tick, in bytes.");
   module.def(
       "first_overlap", &first_overlap, py::arg("begin"), py::arg("end"), py::arg("low"),
       py::arg("high"),
-      "Return two rows that are live at the same tick and share a byte, the later row first.\n"
-      "Return None if no two rows do. A row lives in ticks [begin, end) on bytes [low, high);\n"
-      "all columns have shape (n,).\n\n"
+      "Return two rows that are live at the same tick and share a byte. The first of the two\n"
+      "does not begin earlier than the second. Return None if no rows share a byte. A row\n"
+      "lives in ticks [begin, end) on bytes [low, high); all columns have shape (n,).\n\n"
       "Raises ValueError if a row is empty or the columns differ in length. Releases the GIL.");
   module.def(
       "solve", &solve, py::arg("method"), py::arg("size"), py::arg("lower"), py::arg("upper"),
@@ -156,9 +157,10 @@ void bind_packing(py::module_& module) {
       py::arg("time_limit"), py::arg("threads"), py::arg("seed"), py::arg("observer"),
       "Improve the packing `offsets` (n,) by \"search\" or \"branch-and-bound\".\n\n"
       "Return the offsets, the proved lower bound in bytes, and whether Ctrl-C was pressed.\n"
-      "Ends after `time_limit` seconds, after Ctrl-C, or when the packing is optimal. The\n"
-      "observer is called in this thread with (seconds, arena bytes, bound) for each\n"
-      "improvement. Releases the GIL.");
+      "Ends after `time_limit` seconds, after Ctrl-C, when the packing is optimal, or when no\n"
+      "more progress is made. Unless `observer` is None, it is called in this thread with\n"
+      "(seconds, arena bytes, bound) for each improvement. Raises ValueError if the method is\n"
+      "unknown or `threads` is below 1. Releases the GIL.");
   module.def("packers", &names, "Return the names of the packers, fastest first.");
 }
 

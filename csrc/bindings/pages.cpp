@@ -54,7 +54,7 @@ void bind_pages(py::module_& module) {
 
   const auto without_gil = py::call_guard<py::gil_scoped_release>();
   module.def("lie_down", &lie_down, py::arg("space"), py::arg("blocks"), without_gil,
-             "Prepare the pages that only these blocks occupy for sleep; a block is (address,\n"
+             "Prepare for sleep the pages that only these blocks occupy; a block is (address,\n"
              "bytes). Return the number of the sleep (0 during a capture), and the runs of\n"
              "pages, as (address, bytes), whose contents the caller must save.");
   module.def(
@@ -68,9 +68,9 @@ void bind_pages(py::module_& module) {
       py::arg("space"), py::arg("sleep"), without_gil,
       "Cancel a sleep before `fall_asleep`, or end it after `wake`.");
   module.def("wake", &wake, py::arg("space"), py::arg("sleep"), without_gil,
-             "Map pages at the same addresses. Return whether there were enough pages, and the\n"
-             "runs, as (address, bytes), whose contents the caller must restore after it has\n"
-             "synchronized the device.");
+             "Map pages at the sleeping addresses. Return False during a capture or if there are\n"
+             "too few pages, else True; and the runs, as (address, bytes), whose contents the\n"
+             "caller must restore after it has synchronized the device.");
   module.def(
       "forget_peak", [](std::uintptr_t space) { space_at(space).forget_peak(); }, py::arg("space"),
       without_gil,

@@ -124,7 +124,8 @@ bool interrupted() {
   return PyErr_CheckSignals() != 0;
 }
 
-// Call `search(stop)` without the GIL. `stop()` returns true after `time_limit` seconds or Ctrl-C.
+// Call `search(stop)` without the GIL. `stop()` returns true after `time_limit` seconds, or if a
+// signal handler raises. Throws the error of the signal handler.
 template <typename Search>
 auto run_search(double time_limit, Search&& search) {
   const auto begin = Clock::now();
@@ -254,15 +255,15 @@ void bind_recompute(py::module_& module) {
             replay.set_transfers({copy(seconds), copy(until)});
           },
           py::arg("seconds"), py::arg("until"),
-          "Set the transfers of each forward operation: the seconds of one transfer, negative\n"
-          "if the operation cannot be offloaded; and the operation before which its value is\n"
-          "freed.")
+          "Set the transfers (forward,). `seconds`: duration of one transfer of the operation's\n"
+          "value; negative if the operation cannot be offloaded. `until`: the operation before\n"
+          "which the value is freed.")
       .def(
           "set_homes",
           [](recompute::Replay& replay, const Indices& homes) { replay.set_homes(copy(homes)); },
           py::arg("homes"),
-          "Assign operations to parts (operations,): reruns only precede operations of their\n"
-          "part.")
+          "Assign each operation to a part of the step (operations,). An operation runs again\n"
+          "only before operations of its own part.")
       .def("evaluate", &evaluate_reruns, py::arg("reruns"), py::arg("offloaded"),
            "Return the peak in bytes and the cost of the reruns, for (moment, operation) pairs:\n"
            "the operation runs again right before operation `moment`, or its value is fetched\n"
@@ -285,8 +286,10 @@ void bind_recompute(py::module_& module) {
            "for operations that may run again. Releases the GIL.");
   module.def("min_cut", &min_cut, py::arg("nodes"), py::arg("tail"), py::arg("head"),
              py::arg("capacity"), py::arg("source"), py::arg("sink"),
-             "Return the least capacity between two nodes of a graph with edges (m,), and which\n"
-             "nodes are on the side of the source (nodes,).");
+             "Return the capacity of the minimum cut between `source` and `sink`, and for each\n"
+             "node (nodes,) whether it is on the source's side. Edges have shape (m,). Raises\n"
+             "ValueError if a node is out of range, a capacity is negative, or `source` equals\n"
+             "`sink`.");
   module.attr("UNCUTTABLE") = recompute::kUncuttable;
 }
 

@@ -46,7 +46,8 @@ void bind_sharing(py::module_& module) {
       py::arg("last"), py::arg("begin"), py::arg("end"), py::arg("ticks"),
       "Return the number of physical pages that arenas need if they share pages. Each row is a\n"
       "use of the pages `first` to `last` (inclusive) of an arena, during the ticks from\n"
-      "`begin` to `end` (exclusive). Streams are assumed to run in the order of the ticks.\n\n"
+      "`begin` to `end` (exclusive). The plan has `ticks` ticks. Streams are assumed to run in\n"
+      "the order of the ticks.\n\n"
       "Raises ValueError if the columns differ in length.");
 }
 

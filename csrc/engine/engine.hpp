@@ -128,8 +128,7 @@ class Engine final : private pages::RangeOwner {
   // Stop serving and remove all plans. Live slots become late. Throws std::bad_alloc.
   void remove_plans();
 
-  // Return the varying requests of the plan `ended_plan()` that were larger than their slots since
-  // the last call.
+  // Return the requests since the last call that were larger than their slots in `ended_plan()`.
   std::vector<Grown> take_grown();
 
   // Set the page space that provides pages for arenas and windows. Call this before any arena or
@@ -142,10 +141,9 @@ class Engine final : private pages::RangeOwner {
   // `give_back` are null. Throws std::bad_alloc.
   pgmo_arena reserve_arena(pages::Space& space, Bytes bytes, pages::Stream stream);
 
-  // Add an arena for this stream's slots at the offsets from `begin` on. Throws
+  // Add an arena for this stream's slots at the offsets from `begin` on. Adds nothing if it throws:
   // std::invalid_argument if a slot of the stream lies outside the arena or is not aligned there,
-  // or if Arenas::add refuses the arena. Throws std::bad_alloc. In these cases the arena is not
-  // added.
+  // or if Arenas::add refuses the arena; or std::bad_alloc.
   void add_arena(std::uint64_t stream, Offset begin, const pgmo_arena& arena);
 
   // Add the spill arena: it holds slots of every stream, at the offsets from `begin` on, which are

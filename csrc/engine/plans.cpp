@@ -14,7 +14,9 @@ Engine::PlanId Engine::add_plan(std::vector<PlannedRequest> requests,
                                 std::span<const std::uint64_t> streams, Bytes arena_bytes,
                                 Bytes alignment, std::vector<Tick> behind) {
   if (!behind.empty() && behind.size() != requests.size() * streams.size()) {
-    throw std::invalid_argument("an order of another plan");
+    throw std::invalid_argument("the order of streams has " + std::to_string(behind.size()) +
+                                " entries, expected requests x streams: " +
+                                std::to_string(requests.size() * streams.size()));
   }
   // Building the replay plan takes long, so the lock is not held meanwhile.
   const std::vector<std::uint32_t> indices = indices_of(streams);

@@ -29,8 +29,7 @@ std::span<const Packer> packers();
 // Return the packer of that name, or nullptr.
 const Packer* find_packer(std::string_view name);
 
-// Return an offset for every block. After `stop` returns true, the remaining blocks are stacked on
-// top.
+// Return an offset for every block. Once `stop` returns true, stack the remaining blocks on top.
 Offsets pack(const Packer& packer, const Ring& ring, const Stop& stop = {});
 
 // Return the smallest arena that holds all blocks at these offsets, except those at kUnplanned.

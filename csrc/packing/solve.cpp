@@ -19,7 +19,7 @@ constexpr double kForever = 1e9;  // maximum time limit in seconds, to avoid ove
 Method method_of(std::string_view name) {
   if (name == "search") return improve;
   if (name == "branch-and-bound") return branch_and_bound;
-  throw std::invalid_argument("no method is called " + std::string(name));
+  throw std::invalid_argument("unknown method: " + std::string(name));
 }
 
 Clock::time_point after(Clock::time_point from, double seconds) {
@@ -56,8 +56,7 @@ Outcome solve(std::string_view method, const Problem& problem, const Offsets& in
     found = task.get();
     if (!outcome.interrupted) outcome.interrupted = !listener(monitor.take_progress());
   }
-  // For equal arenas, prefer the method's own result: the monitor's result depends on which thread
-  // was faster.
+  // For equal arenas, prefer the method's own result: the monitor's depends on the threads' speed.
   outcome.offsets = found.arena <= monitor.arena() ? std::move(found.offsets) : monitor.offsets();
   outcome.bound = std::min(monitor.bound(), arena_of(ring, outcome.offsets));
   return outcome;

@@ -6,8 +6,8 @@
 //     unmap     ░░░░░░░      the page keeps its content; it may be mapped elsewhere, or twice
 //     record    an event after the work submitted so far;  wait: make a stream wait for it
 //
-// Each function may take long, except `took`. So no other function is called under `state`, the
-// lock that requests without device calls take; see pool.hpp. No function may throw.
+// Each function except `took` may take long. So only `took` is called under `state`, the lock that
+// requests without device calls take; see pool.hpp. No function may throw.
 
 #pragma once
 
@@ -83,8 +83,8 @@ class DeviceDriver {
   // Delay later work of the stream until the event, but not the host. Return false on failure.
   virtual bool wait(Stream stream, Event event) noexcept = 0;
 
-  // Add this many bytes (negative: subtract) to the pages that serve requests. Pages that only a
-  // failed request created do not count. The caller holds locks, so this function must take none.
+  // Report that pages have taken bytes from the card (negative: returned). Pages that only a failed
+  // request created do not count. The caller holds locks, so this function must take none.
   virtual void took(Bytes) noexcept {}
 
   // Return whether a capture may be in progress: other calls would break it, or be captured.

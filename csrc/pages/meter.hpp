@@ -83,7 +83,7 @@ class Meter {
     return reinterpret_cast<const std::uint32_t*>(&unconfirmed_);
   }
 
-  // Return the current usage of pgmo alone, without sleeping blocks.
+  // Return the current usage of pgmo alone. Its bytes exclude sleeping places.
   Usage now() const noexcept {
     const std::array<Bytes, kQuantities> ours = levels();
     return {ours[kBytes], ours[kBlocks], ours[kPages]};
@@ -112,6 +112,8 @@ class Meter {
   using Level = std::atomic<Bytes>;
   enum : std::uint8_t { kBytes, kBlocks, kPages, kQuantities };
 
+  // Usage of the framework's allocator until the next `confirm`. Above any real usage, so that each
+  // new level of pgmo waits for `confirm`.
   static constexpr Bytes kUnknown = Bytes{1} << 60;
 
   // The lower 40 bits count granules, up to 512 TiB; the bits above count up to 16 million blocks.

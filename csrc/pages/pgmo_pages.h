@@ -57,12 +57,12 @@ typedef struct pgmo_pages_statistics {
   uint64_t held_bytes;      /* pages of the device */
   uint64_t occupied_bytes;  /* pages with a live block */
   uint64_t live_bytes;      /* blocks of windows, rounded */
-  pgmo_usage now;           /* blocks of windows and slots of planned ranges, none asleep */
+  pgmo_usage now;           /* blocks of windows, slots of planned ranges; bytes: those awake */
   pgmo_usage peak;          /* since the last reset, including the framework's allocator */
   uint64_t living_bytes;    /* bytes of `now`, plus sleeping blocks */
   uint64_t allocated_bytes; /* total of all blocks of windows */
   uint64_t allocations;
-  uint64_t creates; /* total of pages created and released */
+  uint64_t creates; /* totals of pages created and released */
   uint64_t releases;
 } pgmo_pages_statistics;
 
@@ -123,7 +123,7 @@ typedef struct pgmo_pages_api {
 
   /* While a block lives, keep its pages from sleeping, because other processes map them. Call
    * `visit` with the handle of each page, by address. Return the address of the first page, or 0 if
-   * no block lives there or the host is out of memory. */
+   * no block lives there, the block sleeps, or the host is out of memory. */
   uintptr_t (*share)(pgmo_space*, const void* block, uint64_t bytes,
                      void (*visit)(void* context, uint64_t page), void* context);
 

@@ -1,4 +1,4 @@
-// Sleep of blocks: releases their pages, and maps others when the blocks wake.
+// Sleep of blocks: releases their pages, and maps other pages when the blocks wake.
 
 #include <algorithm>
 #include <iterator>

@@ -189,7 +189,7 @@ class Space final : private Uncounted {
   // appends the same addresses, without places whose blocks were freed since the first call.
   bool wake(Sleep sleep, std::vector<Extent>& runs);
 
-  // Lower the highest occupancy to the current one. Above it, idle pages are taken before new ones.
+  // Set the highest occupancy to the current one. Above it, idle pages are taken before new pages.
   void forget_peak() noexcept;
 
   // --- the device -------------------------------------------------------------------------------
@@ -238,8 +238,11 @@ class Space final : private Uncounted {
     std::array<std::array<std::unique_ptr<Addresses>, kKinds>, kMostStreams> windows;
   };
 
+  // Number of tries at the best fit outside of blocked addresses; further tries use new addresses.
   static constexpr int kMostTries = 4;
+  // Maximum number of gaps beyond the best fit that a request without device calls inspects.
   static constexpr std::size_t kMostPlaces = 32;
+  // Maximum bytes of a block or a range; larger requests fail. So sums of sizes do not overflow.
   static constexpr Bytes kMostBytes = Bytes{1} << 46;
 
   std::size_t spare_pages(std::size_t pages) const noexcept {

@@ -22,8 +22,8 @@ namespace pgmo::pages {
 
 class PageWindow {
  public:
-  // Add addresses. Throws std::bad_alloc. Leave a hole after each range: `give` joins adjacent
-  // gaps.
+  // Add addresses, which must not adjoin other ranges: `give` joins adjacent gaps. Throws
+  // std::bad_alloc.
   void add(Extent range);
 
   // Return the address of the best fit, or 0. Takes nothing.

@@ -1,9 +1,8 @@
 // Parts that the searches over choices (search.hpp) and over reruns (reruns.hpp) share: simulated
 // annealing (Kirkpatrick et al. 1983) within a budget.
 //
-// A peak above the budget costs a price. The price rises while the search is above the budget and
-// falls while the search is below, which keeps the search near the budget, where the best choices
-// are.
+// A peak above the budget costs a price. The price rises while the search is above the budget, and
+// falls while it is below. So the search stays near the budget, where the best choices are.
 
 #pragma once
 
@@ -65,8 +64,7 @@ class Annealing {
     price_ = std::clamp(price_, kLeastPrice, kMostPrice);
   }
 
-  // Return whether a move from `now` to `then` is accepted: always if it is no worse, otherwise at
-  // random.
+  // Return whether to accept a move from `now` to `then`. A worse `then` is accepted at random.
   bool accepts(const Evaluation& now, const Evaluation& then, double temperature) {
     const double worse = energy(then) - energy(now);
     return worse <= 0 || random_.unit() < std::exp(-worse / temperature);

@@ -20,8 +20,8 @@
 namespace pgmo::recompute {
 
 // Return reruns whose peak is at most `budget` bytes. `movable` marks the forward operations that
-// may run again. The beam keeps at most `width` sets, and at least three. Return nullopt if no
-// reruns are found, or when `stop` returns true.
+// may run again. The beam keeps at most `width` sets; a `width` below 3 counts as 3. Return nullopt
+// if no reruns are found, or when `stop` returns true.
 std::optional<Reruns> beam_reruns(const Replay& replay, const std::vector<std::uint8_t>& movable,
                                   Bytes budget, std::size_t width,
                                   const std::function<bool()>& stop);

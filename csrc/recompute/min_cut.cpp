@@ -13,7 +13,7 @@ class Flow {
     for (const Edge& edge : edges) {
       if (edge.tail < 0 || edge.tail >= nodes || edge.head < 0 || edge.head >= nodes ||
           edge.capacity < 0) {
-        throw std::invalid_argument("an edge is out of range");
+        throw std::invalid_argument("a node of an edge is out of range, or a capacity is negative");
       }
       ++begin_[at(edge.tail) + 1];
       ++begin_[at(edge.head) + 1];
@@ -109,7 +109,7 @@ class Flow {
 Cut min_cut(std::int32_t nodes, const std::vector<Edge>& edges, std::int32_t source,
             std::int32_t sink) {
   if (source < 0 || source >= nodes || sink < 0 || sink >= nodes || source == sink) {
-    throw std::invalid_argument("source and sink must be two nodes");
+    throw std::invalid_argument("source and sink must be two nodes of the graph");
   }
   Flow flow(nodes, edges);
   Cut cut{0, {}};

@@ -20,7 +20,8 @@ struct Cut {
 };
 
 // Return the minimum cut with the fewest nodes on the source's side. Uses blocking flows (Dinic
-// 1970). Throws std::invalid_argument if a node is out of range, or the source is the sink.
+// 1970). Throws std::invalid_argument if a node is out of range, a capacity is negative, or the
+// source is the sink.
 Cut min_cut(std::int32_t nodes, const std::vector<Edge>& edges, std::int32_t source,
             std::int32_t sink);
 

@@ -52,7 +52,7 @@ Replay::Replay(const Columns& columns)
 
 void Replay::set_transfers(const Transfers& transfers) {
   if (transfers.seconds.size() != at(forward_) || transfers.until.size() != at(forward_)) {
-    throw std::invalid_argument("there is one transfer for each forward operation");
+    throw std::invalid_argument("transfers must have one entry for each forward operation");
   }
   std::vector<std::vector<Index>> ending(at(operations_));
   value_of_.assign(at(forward_), kNone);
@@ -60,17 +60,20 @@ void Replay::set_transfers(const Transfers& transfers) {
     if (transfers.seconds[at(operation)] < 0) continue;
     const Index until = transfers.until[at(operation)];
     if (until <= operation || until > forward_) {
-      throw std::invalid_argument("a value is sent within the forward pass");
+      throw std::invalid_argument(
+          "an offloaded value must be freed after its operation, within the forward pass");
     }
     for (const Index value : writes_[operation]) {
       if (producer_[at(value)] == kNone) continue;
       if (value_of_[at(operation)] != kNone) {
-        throw std::invalid_argument("an operation that is offloaded writes one value");
+        throw std::invalid_argument(
+            "an operation that can be offloaded writes several recomputable values");
       }
       value_of_[at(operation)] = value;
     }
     if (value_of_[at(operation)] == kNone) {
-      throw std::invalid_argument("an operation that is offloaded writes a value");
+      throw std::invalid_argument(
+          "an operation that can be offloaded writes no recomputable value");
     }
     if (until > operation + 1) ending[at(until - 1)].push_back(operation);
   }
@@ -87,7 +90,7 @@ void Replay::set_transfers(const Transfers& transfers) {
 
 void Replay::set_homes(const std::vector<Index>& homes) {
   if (homes.size() != at(operations_)) {
-    throw std::invalid_argument("there is one part for each operation");
+    throw std::invalid_argument("homes must have one entry for each operation");
   }
   homes_ = homes;
 }

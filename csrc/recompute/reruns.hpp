@@ -39,7 +39,7 @@ using Offloaded = std::vector<std::uint8_t>;  // for each forward operation
 
 class Replay {
  public:
-  // Throws std::invalid_argument if an index is out of range.
+  // Throws as `check` (step.hpp) does.
   explicit Replay(const Columns& columns);
 
   // Allow operations to be offloaded. Throws std::invalid_argument if an entry is invalid.
@@ -110,8 +110,7 @@ struct RerunSearchResult {
 //   shift    move one rerun, or all of one moment, earlier or later
 //   offload  start or stop offloading an operation
 //
-// `movable` marks the forward operations that may run again. Nothing is offloaded if the replay has
-// no transfers.
+// `movable` marks forward operations that may run again. Without transfers, nothing is offloaded.
 RerunSearchResult search_reruns(Replay& replay, const std::vector<std::uint8_t>& movable,
                                 const Reruns& start, const Offloaded& offloaded,
                                 const SearchLimits& limits, Bytes enough, double most);

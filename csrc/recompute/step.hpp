@@ -56,7 +56,7 @@ struct Columns {
   std::vector<std::uint8_t> pinned;  // of each value: never recomputed
 };
 
-// Throws std::invalid_argument if an index is out of range.
+// Throws std::invalid_argument if an index is out of range or columns differ in length.
 void check(const Columns& columns);
 
 struct Evaluation {
@@ -67,8 +67,7 @@ struct Evaluation {
 
 using Choice = std::vector<std::uint8_t>;  // for each forward operation, whether it is dropped
 
-// Byte counts over the operations of a step are stored as differences between neighbours until
-// `sum_up`.
+// Until `sum_up`, byte counts per operation are stored as differences between neighbours.
 
 // Add `bytes` to the operations [first, last], if any; `change` has one more entry than operations.
 inline void live(std::vector<Bytes>& change, Index first, Index last, Bytes bytes) {
@@ -84,7 +83,7 @@ inline void sum_up(std::vector<Bytes>& change) {
 
 class Step {
  public:
-  // Throws std::invalid_argument if an index is out of range.
+  // Throws as `check` does.
   explicit Step(const Columns& columns);
 
   Index forward() const { return forward_; }

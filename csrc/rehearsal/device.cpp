@@ -79,8 +79,7 @@ bool has_context(int device) {
 
 using namespace fakecuda;
 
-// Bytes of shared memory: the default of a block, and the part that the system reserves of each
-// block's shared memory.
+// Bytes of shared memory per block: by default, and reserved by the system.
 static constexpr int kSharedPerBlock = 48 << 10;
 static constexpr int kSharedReserved = 1 << 10;
 

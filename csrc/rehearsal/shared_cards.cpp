@@ -99,7 +99,7 @@ SharedTable* opened() {
   if (forked) close(shared.file);
   shared.file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (shared.file < 0 || ftruncate(shared.file, sizeof(Table)))
-    give_up("the file cannot be created");
+    give_up("the file cannot be opened or resized");
   if (shared.table == nullptr) {
     void* pages = mmap(nullptr, sizeof(Table), PROT_READ | PROT_WRITE, MAP_SHARED, shared.file, 0);
     if (pages == MAP_FAILED) give_up("the file cannot be mapped");

@@ -114,8 +114,7 @@ void give_back_range(const FileRange& range);
 // Copy the contents of a range into a file of its own, which can be exported.
 FileRange own_file(const FileRange& range);
 
-// Return the memory behind a descriptor that any process has exported. The caller still owns the
-// descriptor.
+// Return the memory behind a descriptor from any process. The caller still owns the descriptor.
 FileRange from_descriptor(int descriptor);
 bool same_file(int one, int other);
 
@@ -145,8 +144,7 @@ uint64_t newest_map();
 using Hold = std::shared_ptr<bool>;  // true once released
 using Waits = std::vector<Hold>;
 
-// `finished` drops the released holds and returns whether none is left. `finish` releases all
-// holds.
+// `finished` drops released holds and returns whether none is left. `finish` releases all holds.
 bool finished(Waits& waits);
 void finish(Waits& waits);
 

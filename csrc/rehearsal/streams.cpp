@@ -235,8 +235,7 @@ void fakecuda_ignore_waits(int on) {
   ignores_waits = on != 0;
 }
 
-// Hold a stream: work submitted from now on does not finish until the stream is released, or the
-// host waits for it.
+// Hold a stream: its later work does not finish until the stream is released or the host waits.
 void fakecuda_hold(cudaStream_t handle) {
   const Guard guard(state_mutex());
   Stream& stream = find_stream(handle);

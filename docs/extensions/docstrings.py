@@ -37,7 +37,7 @@ def literal_drawings(lines: list[str]) -> list[str]:
 
 
 def short_types(text: str) -> str:
-    """Shorten array types to their names in the source, which Python has expanded.
+    """Replace array types, which Python has expanded, by their names in the source.
 
     Example:
         >>> short_types("~numpy.ndarray[tuple[~typing.Any, ...], ~numpy.dtype[~numpy.int64]]")

@@ -1,6 +1,6 @@
 """Links from a page to a file of the repository that is not a page.
 
-Such links work in the repository. The site has no such file, so it shows its name.
+These links work in the repository. The site does not contain the file, so it shows the file's name.
 """
 
 import re

@@ -1,13 +1,13 @@
-// What the headers of libstdc++ 11 and later call and older libraries do not have.
+// Functions that headers of libstdc++ 11 and later call, and that older versions of libstdc++ lack.
 //
-// Linked into adapters and hidden there. An exception_ptr is not counted there: an exception that
-// passes through is never freed. So an adapter must not hand a copy of one to PyTorch, which would
-// count it down. None has to do with exception_ptr but through pybind11, which keeps its own.
+// Adapters are linked with this file, with hidden symbols. Its exception_ptr counts no references,
+// so an exception in it is never freed. An adapter must not pass a copy of an exception_ptr to
+// PyTorch, which would decrease the count. Only pybind11 uses exception_ptr, and passes none.
 
 #include <exception>
 #include <new>
 
-// Declared with default visibility, which a definition cannot change.
+// The headers declare these functions with default visibility, which a definition cannot change.
 __asm__(
     ".hidden _ZSt28__throw_bad_array_new_lengthv\n"
     ".hidden _ZNSt15__exception_ptr13exception_ptr9_M_addrefEv\n"

@@ -35,10 +35,10 @@ class Heuristics:
     step with a plan for each step, and none with one plan for both steps."""
 
     shortest_wait: int = 4
-    """Length of the first BACKOFF of a program that does not repeat; each BACKOFF is twice as long
-    as the previous one. A session also begins to serve another thread after this many consecutive
-    iterations of that thread. Unit: iterations. Reason: a program may only be warming up, and
-    a thread may run only a few iterations."""
+    """Length of the first BACKOFF of a program that does not repeat. Each BACKOFF is twice as long
+    as the previous one. A session also begins to serve another thread after that thread has ended
+    this number of iterations while the served thread ended none. Unit: iterations. Reason: a
+    program may only be warming up, and a thread may run only a few iterations."""
 
     longest_backoff: int = 256
     """Maximum length of a BACKOFF of a program that does not repeat. Also the maximum distance of
@@ -54,20 +54,20 @@ class Heuristics:
     run of the same program has at least 0.97."""
 
     alike_share: float = 0.8
-    """Minimum share of requests that the first iteration must have in common with a steady plan.
-    Below it, the plan of the first iteration is not made from the steady plan. Unit: share of the
-    requests of the shorter one. Reason: in stages of a pipeline, the share is below 0.9."""
+    """Minimum share of requests that the first iteration must have in common with a plan of later
+    iterations. Below it, the plan of the first iteration is not made from that plan. Unit: share of
+    the shorter iteration's requests. Reason: in stages of a pipeline, the share is below 0.9."""
 
     equal_share: float = 1 / 3
-    """Minimum share of the requests in common (`alike_share`) whose sizes the steady plan must
-    allow. Unit: share of the requests in common. Reason: gradients and temporaries of the optimizer
-    have equal sizes at any sequence length."""
+    """Minimum share of the requests in common (`alike_share`) whose sizes the plan of later
+    iterations must allow. Unit: share of the requests in common. Reason: gradients and temporaries
+    of the optimizer have equal sizes at any sequence length."""
 
     # --- plans ---
 
     search_seconds: float = 1.0
-    """Maximum time of the search for a better plan. A search runs only if fast packers waste memory
-    on several streams. Unit: seconds. Reason: the program waits during the search."""
+    """Maximum time of the search for a better plan. A search runs only if the packers waste memory
+    of a plan with several streams. Unit: seconds. Reason: the program waits during the search."""
 
     # --- installation ---
 

@@ -55,7 +55,7 @@ def metrics(device: object = None, framework: str = "torch") -> dict[str, float]
           first iteration
         - `pgmo/retries`: requests that were tried again after PyTorch emptied its cache; 0 on the
           CPU and under CuPy
-        - `pgmo/from_plan`: share of the last iteration's requested bytes that slots served
+        - `pgmo/from_plan`: share of the last iteration's bytes that slots served; 0 without bytes
         - `pgmo/growth`: bytes by which the live bytes grow per iteration; 0 without growth
 
     Raises:
@@ -81,11 +81,11 @@ def memory_stats(device: object = None, framework: str = "torch") -> dict[str, i
         framework: as for `pgmo.optimize`.
 
     Returns:
-        Numbers by name; sizes are in bytes; empty if no session is open on the device.
+        Numbers by name, with sizes in bytes; empty if no session is open on the device. Examples:
         `arena_bytes`: bytes of all arenas. `live_slot_bytes`: bytes in use in slots.
         `live_fallback_bytes`: bytes in use outside the plan. `peak_slot_bytes` and
-        `peak_fallback_bytes`: the peaks of these two. `requests`, `hits`, and the misses by reason
-        are counted since the session began.
+        `peak_fallback_bytes`: the peaks of these two numbers. `requests`, `hits`, and the misses by
+        reason are counted since the session began.
 
     Raises:
         OptionError: if the device or the framework is not supported.
@@ -136,7 +136,7 @@ def log_metrics(
     device: object = None,
     framework: str = "torch",
 ) -> None:
-    """Write the figures of the session on a device to a file, once every `every` steps.
+    """Write the figures of the session on a device to a file, if `step` is a multiple of `every`.
 
     Without an open session, nothing is written, and an earlier `.prom` file keeps its values.
 
@@ -183,7 +183,7 @@ def log_metrics(
 
 
 def prometheus_text(found: dict[str, float], rank: int | None = None) -> str:
-    """Return figures in Prometheus' text format."""
+    """Return figures in Prometheus' text format, with the rank as a label if there is one."""
     lines = []
     label = "" if rank is None else f'{{rank="{rank}"}}'
     for key, value in found.items():

@@ -22,8 +22,8 @@ class OnePass:
 
     Attributes:
         device: device whose memory is recorded.
-        profile: linear profile, in which blocks that are never freed live to the end. None before
-            the end of the recording, and if no memory was requested.
+        profile: profile that does not repeat; blocks that are never freed live to its end. None
+            before the end of the recording, and if no memory was requested.
     """
 
     def __init__(self, device: str) -> None:
@@ -32,7 +32,7 @@ class OnePass:
 
     @property
     def peak(self) -> int:
-        """Peak of the live bytes of the blocks requested during the recording."""
+        """Peak of the live bytes of the blocks requested in the recording; 0 before its end."""
         return 0 if self.profile is None else self.profile.max_load()
 
 
@@ -41,7 +41,7 @@ def record_once(device: object = None, *, name: str = "") -> Iterator[OnePass]:
     """Record every allocation on a device inside the `with` block, with the operator that makes it.
 
     Nothing is planned or served. Operators become a few microseconds slower; their results do not
-    change. Memory that was allocated before the recording does not count.
+    change. Earlier allocations do not count. At the end, the yielded object gets its profile.
 
     Args:
         device: "cpu", "cuda", "cuda:1"; by default as in `pgmo.optimize`.

@@ -39,7 +39,7 @@ class OptionFields(CommonFields, total=False):
 
 
 def _find_adapter(chosen: Options) -> Adapter:
-    """Return the adapter of a device, for unified memory inside `pgmo.managed()`."""
+    """Return the adapter of a device; inside `pgmo.managed()`, one for unified memory."""
     adapter = adapter_of(chosen.device, chosen.framework)
     of_torch = cuda_adapter(adapter)
     if of_torch is None:
@@ -65,20 +65,20 @@ def optimize(**options: Unpack[OptionFields]) -> Session: ...
 def optimize(
     function: Callable[P, R] | None = None, /, **options: Unpack[OptionFields]
 ) -> Session | Optimized[P, R, Session]:
-    """Serve a loop's memory from one arena, after recording a few of its iterations.
+    """Make a session that records iterations of a loop, and serves later iterations from a plan.
 
-    The session is a context manager. As a decorator, it makes each call of a function an iteration.
+    A session is a context manager, and a decorator that makes each call of a function an iteration.
     The first session with each version of PyTorch may need a C++ compiler. CuPy needs no compiler.
 
     Args:
         function: the decorated function, if `@pgmo.optimize` is used without parentheses.
         plan: a plan, or the path of a plan, to begin with instead of a recording. A plan that
-            includes the program's first iteration serves from the first request. Such a plan comes
-            from a session that recorded the first iteration, or from `pgmo.plan(profile,
-            opening=...)`. Any other plan serves after one iteration has followed it. If no
+            includes the program's first iteration serves from the first request. These plans come
+            from sessions that recorded the first iteration, and from `pgmo.plan(profile,
+            opening=...)`. Any other plan serves after one iteration has followed that plan. If no
             iteration follows the plan, the session makes a new plan. The path may also be a
             directory that `save` has written. The session then uses the plan that this rank saved,
-            or else any plan of the directory that an iteration follows.
+            or otherwise the plan of the directory that fits an iteration best.
         save: directory for the profile and the plan (`<model_name>.pgmoprof`, `.pgmoplan`). If
             iterations alternate between several structures, further files get a number. All ranks
             of a job use one directory, in which equal plans share one file
@@ -102,6 +102,9 @@ def optimize(
             driver's pool (`backend:cudaMallocAsync`), pgmo serves nothing unless `pages=False`.
         limit: maximum bytes of pages on the card, such as "12 GiB". Out-of-memory errors name this
             limit.
+
+    Returns:
+        The session; with `function`, the decorated function.
 
     Raises:
         OptionError: if an option is invalid. Opening the session raises `AdapterError` if torch or

@@ -4,9 +4,9 @@
     phase("scoring", asleep=[optimizer], drop=[cache])  optimizer stays asleep, cache is dropped
     phase("training", asleep=[reference], drop=[cache]) reference falls asleep, optimizer wakes
 
-A phase first frees the memory of the objects that it lists. Then it restores the sleeping objects
-that it does not list. The end of the outermost phase restores nothing, because the next phase may
-list the sleeping objects, too.
+A phase first frees the memory of the objects that it lists. Then it wakes the sleeping objects that
+it does not list. The end of the outermost phase wakes nothing, because the next phase may list the
+sleeping objects, too.
 """
 
 import os
@@ -42,10 +42,11 @@ def phase(
     Listed objects keep their addresses, and must not be used while they sleep. An object stays
     asleep until a phase begins that does not list it, so consecutive phases copy nothing twice. At
     the end of an inner phase, the lists of the outer phase apply again. If a phase fails, all
-    objects wake.
+    objects that fit on the card wake.
 
-    With an open session, a phase without a marked iteration counts as one iteration. Without a
-    session, objects sleep if `pgmo run` or `pgmo.torch_allocator()` serves the program.
+    With one open session, a phase without a marked iteration counts as an iteration, unless the
+    session is paused or counts calls. Without a session, objects sleep only if `pgmo run` or
+    `pgmo.torch_allocator()` serves the program.
 
     Args:
         name: name of the phase, for messages.
@@ -60,7 +61,8 @@ def phase(
         that could not sleep. Objects that slept before the phase do not count.
 
     Raises:
-        OptionError: if `asleep` or `drop` contains other objects, or `device` names no device.
+        OptionError: if `asleep` or `drop` contains other objects, or `device` is no valid name.
+        AdapterError: if the device does not exist.
         SessionError: if the card has too little memory to wake an object, which stays asleep; or if
             the phase begins inside `session.iteration()` or during graph capture.
 
@@ -88,8 +90,8 @@ NOT_SERVED = (
 )
 
 _LARGE = 64 << 20
-"""Minimum bytes of listed objects that stay on the card before the user is warned. They must also
-exceed the bytes that the phase freed. Fewer bytes may lie in pages that other live blocks share."""
+"""Maximum bytes of listed objects that may stay on the card without a warning, because other blocks
+may share their pages. More bytes cause a warning if the phase freed fewer bytes than stay."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,8 +138,8 @@ class _DevicePhases:
     without_session: Sleeping | None = None
 
     def enter(self, sleeping: Sleeping, lists: PhaseLists) -> Released:
-        """Put the listed objects to sleep, free idle memory, and then wake all other objects."""
-        # `session.resume()` or the end of a session has woken some objects.
+        """Put listed objects to sleep, free idle memory, and wake sleeping objects not listed."""
+        # `session.resume()` or the end of a session may have woken some objects.
         self.sleeps = [one for one in self.sleeps if one in one.owner.sleeps]
         before = sleeping.held
         named = {id(one) for group in lists.groups for one in group.objects}
@@ -180,10 +182,10 @@ class _DevicePhases:
         return host, awake
 
     def wake(self, name: str, sleeps: list[Sleep]) -> None:
-        """Wake objects in the reverse of the order in which they fell asleep.
+        """Wake the objects of these sleeps, the latest sleep first.
 
         Raises:
-            SessionError: if the card has too little memory. The remaining objects stay asleep.
+            SessionError: if the card has too little memory. All objects not yet woken stay asleep.
         """
         for one in reversed(sleeps):
             try:
@@ -193,7 +195,7 @@ class _DevicePhases:
             self.sleeps.remove(one)
 
     def sleeping(self, adapter: Adapter, opened: OpenSession | None) -> Sleeping:
-        """Return the `Sleeping` of the open session, or of the device if no session is open."""
+        """Return the sleeps of the open session, or of the device if no session is open."""
         if opened is not None:
             return opened.sleeping
         if self.without_session is None:
@@ -207,7 +209,7 @@ class _DevicePhases:
 
 
 def _stays(sleep: Sleep, named: set[int]) -> bool:
-    """Return whether objects of a sleep still exist, and the `id` of each is in `named`."""
+    """Return whether objects of a sleep are left, all with an `id` in `named`."""
     living = sleep.living
     return bool(living) and all(id(one) in named for one in living)
 
@@ -259,7 +261,7 @@ def phase_on(adapter: Adapter, lists: PhaseLists) -> Iterator[Released]:
 
 
 def _mark_iteration(adapter: Adapter, opened: OpenSession) -> None:
-    """End an iteration with the phase, unless the session is paused or counts calls or turns."""
+    """End an iteration with the phase, unless the session pauses, counts calls or takes turns."""
     session, turn = opened.session(), opened.device_turn
     ends_by_itself = isinstance(opened.turns, CallTurns) or (turn is not None and turn.shared)
     paused = opened.turns.is_paused

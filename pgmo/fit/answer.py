@@ -28,32 +28,31 @@ _MUCH_PINNED = 256 << 20
 offloading pins gigabytes."""
 
 _MOST_MISSED = 3
-"""Maximum number of pieces of code that `Answer.sentence` names as not rehearsed."""
+"""Number of unrehearsed pieces of code that `Answer.sentence` names. Other pieces are counted."""
 
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """Answer to a question: whether a job fits on a card, and the optional parts.
+    """Result of `pgmo.fit`: whether a job fits on a card, and other results on request.
 
     Attributes:
         name: display name of the job.
         card: the card.
         option: name of the option that varies.
         value: value of the option at which `need` holds; None if nothing varies.
-        need: bytes that the job needs of the card; for a search, at the largest value that fits.
-        fits: whether the job runs on the card to its end, by allocator. PyTorch releases cached
-            memory before it reports out of memory. So a job may fit although it would reserve more
-            on a larger card.
+        need: bytes that the job needs of the card; for a search, at the largest value that fits, or
+            at 1 if none fits.
+        fits: whether the job runs on the card to its end, by allocator.
         proved: allocators whose result comes from a rehearsal on this card, not from a prediction.
         holders: what holds memory at an iteration's peak, by "module", "op" and "phase", largest
             first.
-        largest: the largest values that fit, one for each searched allocator and each change.
+        largest: the largest values that fit, for each searched allocator and each change, or ().
         effective: requested batch of one optimizer step, or None.
         alternatives: other ways to train the same model; the unchanged script is first.
         cards: results for the other cards of the question.
-        forecast: time on this card; None if it is unknown.
-        curve: rows of a value, and the bytes of the card that the job takes with "default",
-            "expandable" and "pgmo".
+        forecast: predicted time on this card; None if it is unknown.
+        curve: rows of four numbers: a value, and the bytes of the card that the job takes with
+            "default", "expandable" and "pgmo".
         missed: evaluations, checkpoints and replacements of parameters that no rehearsal ran; their
             memory is unknown. See `pgmo.fit.observer.sites`.
         growing: growth of live memory from step to step; None if it is too small to matter.
@@ -98,7 +97,7 @@ class Answer:
 
     @property
     def batch(self) -> int:
-        """The largest value that fits with the allocator that was searched first, by default pgmo.
+        """The largest value that fits with the first searched allocator, by default pgmo; or 0.
 
         Raises:
             OptionError: if the question was not for the largest value.
@@ -112,14 +111,14 @@ class Answer:
 
     @property
     def accumulation(self) -> tuple[int, int] | None:
-        """Size and number of the micro-batches of `effective`; None without it, or if none fits."""
+        """Size and number of micro-batches; None without `effective`, or if no batch fits."""
         if self.effective is None or not self.batch:
             return None
         return accumulate(self.effective, self.batch)
 
     @property
     def least_change(self) -> Alternative | None:
-        """The fitting alternative that is nearest to the unchanged script."""
+        """The fitting alternative that is nearest to the unchanged script; None if none fits."""
         return least_change(self.alternatives)
 
     @property
@@ -171,7 +170,7 @@ class Answer:
         return f"{begin}, and the script makes {self.growing.steps}."
 
     def _not_run(self) -> str:
-        """Return the code that did not run, as a sentence; "" if the job does not fit."""
+        """Return a sentence on code that never ran; "" if all ran or the first steps do not fit."""
         if not self.missed or not (self.is_fit or self.largest or self.growing):
             return ""
         more = len(self.missed) - _MOST_MISSED
@@ -179,7 +178,7 @@ class Answer:
         return f" Not covered: {named}, which did not run in the rehearsed iterations."
 
     def _host(self) -> str:
-        """Return the pinned bytes of the host, and a caveat for an integrated card."""
+        """Return sentences on much pinned memory and on an integrated card; "" for neither."""
         pins = ""
         if self.pinned >= _MUCH_PINNED:
             pins = f" The job pins {format_bytes(self.pinned)} of host memory."

@@ -35,12 +35,12 @@ POINTS = 12
 
 @dataclass(frozen=True)
 class Question:
-    """Question about a job: the values to examine, and the optional parts of the answer.
+    """Question about a job: the values to examine, and the optional results.
 
     Attributes:
         value: value of the option; None to search for the largest that fits, or if nothing varies.
-        values: values to rehearse, from which larger ones are predicted; () for the defaults of
-            `values_of`.
+        values: values to rehearse, from which larger ones are predicted; () for 2 and 4, or for 64,
+            128 and 256 if the option is not a batch.
         effective: samples of one optimizer step, to be split into micro-batches that fit.
         changes: changes of the script. Each is rehearsed at `values`; its largest value is only
             predicted.
@@ -79,8 +79,10 @@ def ask(
     `notify` is called with status messages. Sizes in the answer are in bytes.
 
     Raises:
-        OptionError: if a search has fewer than two values.
+        OptionError: if a search has fewer than two values, or a measured step is impossibly short.
         RehearsalError: if the job cannot be rehearsed; the message gives the reason.
+        ProfileError: if the requests of a changed script at different values do not correspond.
+        AdapterError: if there is no compiler for the stub.
     """
     question = question or Question()
     question = replace(question, values=question.values or values_of(job))
@@ -106,12 +108,12 @@ class _Inquiry:
         self._evidence: list[Evidence] = []
 
     def answer_one_value(self) -> Answer:
-        """Rehearse one value on the card; if that ends too early, also on an unlimited card."""
+        """Rehearse one value on the card; if the script ends early, also on an unlimited card."""
         card, value, evidence = self._card, self._question.value, self._evidence
         self._notify(f"rehearsing for {card.name}")
         self._rehearse(card, "pgmo")
         if not evidence[0].rehearsal.fits and evidence[0].whole and not evidence[0].is_past_work:
-            # The iteration that counts arithmetic can take more memory than the others.
+            # The iteration that counts arithmetic can take more memory than other iterations.
             self._notify(
                 "memory ran out in a late iteration; rehearsing again without counting flops"
             )
@@ -158,7 +160,7 @@ class _Inquiry:
         return replace(need, reserved=reserved)
 
     def answer_largest(self) -> Answer:
-        """Search for the largest value with each allocator, and predict it for each change."""
+        """Search for the largest value with each allocator, and predict one for each change."""
         card, question = self._card, self._question
         shown = ", ".join(map(str, sorted(set(question.values))))
         self._notify(f"rehearsing at {shown}, and then at the predicted value")
@@ -196,7 +198,7 @@ class _Inquiry:
         )
 
     def _largest_with(self, change: str, plain: Law) -> Largest:
-        """Predict the largest value with a change of the script."""
+        """Predict the largest value that fits with pgmo and a change of the script."""
         evidence = learn(self._job, self._card, sorted(set(self._question.values)), change)
         self._evidence += evidence
         law = Law(evidence, above=plain.above)
@@ -245,7 +247,7 @@ class _Inquiry:
 
 
 def _growing(law: Law, card: Card, value: int | None, *, ran: bool) -> GrowingJob | None:
-    """Return the growth of a job if it matters on a card. `ran`: the rehearsed steps fitted."""
+    """Return a job's growth, or None if it does not matter. `ran`: the rehearsed steps fitted."""
     growth = law.growth
     if growth is None:
         return None
@@ -258,16 +260,16 @@ def _growing(law: Law, card: Card, value: int | None, *, ran: bool) -> GrowingJo
 
 
 def _missed(evidence: Sequence[Evidence]) -> tuple[str, ...]:
-    """Return the evaluations and other code that no rehearsal ran (see `Answer.missed`).
+    """Return the evaluations, checkpoints and replacements of parameters that no rehearsal ran.
 
-    A rehearsal that ran out of memory in its first step has no record of code.
+    A rehearsal that ran out of memory in its first step has no record of code, and is ignored.
     """
     lists = [one.known["missed"] for one in evidence if "missed" in one.known]
     return tuple(text for text in lists[0] if all(text in one for one in lists)) if lists else ()
 
 
 def _holders(evidence: Sequence[Evidence]) -> dict[str, tuple[Holder, ...]]:
-    """Return the holders of the peak, from the last recorded profile of one iteration."""
+    """Return the holders at the last profile's peak, by "module", "op" and "phase", or {}."""
     steady = [one.steady for one in evidence if one.steady is not None]
     if not steady:
         return {}

@@ -37,12 +37,14 @@ def planned(
 
     Returns:
         Micro-batch in samples, and number of accumulation steps. With `effective`, their product is
-        `effective`. Without it, the number is 1. In a rehearsal, the result is the batch of this
-        rehearsal, and 1.
+        `effective`. Without `effective`, the number is 1. In a rehearsal, the result is the batch
+        of this rehearsal, and 1.
 
     Raises:
         RehearsalError: if the script cannot be rehearsed, or nothing fits.
-        OptionError: if no script is running, as in a notebook, or there is no card.
+        OptionError: if no script is running, as in a notebook, there is no card, or `effective` is
+            below 1.
+        AdapterError: if there is no compiler for the stub.
 
     Example:
         >>> batch, steps = planned(effective=256)  # doctest: +SKIP
@@ -67,7 +69,7 @@ def rehearsed_batch() -> int | None:
 
 
 def serving_way() -> Way:
-    """Return the allocator of this process: pgmo under `pgmo run`, else what PyTorch is set to."""
+    """Return the allocator of this process: pgmo under `pgmo run`, else as the environment says."""
     early = sys.modules.get("pgmo.runner.early_pages")
     if early is not None and early.serves():
         return "pgmo"
@@ -76,7 +78,7 @@ def serving_way() -> Way:
 
 
 def running_command() -> tuple[str, ...]:
-    """Return the script of this process and its arguments."""
+    """Return the script of this process with its arguments, or raise `OptionError`."""
     main = sys.modules["__main__"]
     spec = getattr(main, "__spec__", None)
     if spec is not None and spec.name not in ("__main__", "pgmo.__main__"):
@@ -91,14 +93,14 @@ def running_command() -> tuple[str, ...]:
 
 
 def current_card() -> Card:
-    """Return the current CUDA device as a card. Bytes that this process holds count as usable."""
+    """Return the current CUDA device as a card, or raise `OptionError` without one."""
     import torch
 
     if not torch.cuda.is_available():
         raise OptionError("there is no CUDA device to plan for: name a card, as in card='L4'")
     properties = torch.cuda.get_device_properties(torch.cuda.current_device())
     free, total = torch.cuda.mem_get_info()
-    # The rehearsal has its own context, so the context of this process counts as free.
+    # Memory and context of this process count as usable, because a rehearsal has its own.
     from pgmo.rehearsal.environment import context_bytes
 
     plain = Card(

@@ -40,9 +40,9 @@ def fit(
     Args:
         step: a script and its arguments, as one text or a sequence; or a function at the top level
             of a module or file, which makes one optimizer step per call. Another process imports
-            the module, which must create model and optimizer. It calls the function, with the batch
-            if the function has a parameter.
-        card: a card's name, such as "A100-40GB"; a size, such as "16GiB"; or a card.
+            the module, which must create model and optimizer. The process calls the function, with
+            the batch if the function has a parameter.
+        card: a card's name, such as "A100-40GB"; a size, such as "16GiB"; or a `Card`.
         batch: the batch to examine; None to search for the largest, or if the batch cannot vary.
         vary: option of the script for the batch, such as "--batch-size {}".
         effective_batch: batch of one optimizer step; the answer splits it into micro-batches that
@@ -178,7 +178,7 @@ def _job(
 
 
 def _import_name(step: Callable[..., Any]) -> str:
-    """Return the name by which another process imports a function."""
+    """Return the name by which another process imports a function, or raise `OptionError`."""
     name = getattr(step, "__qualname__", "")
     home = getattr(step, "__module__", None)
     if not name or "<" in name:

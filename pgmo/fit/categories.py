@@ -3,8 +3,8 @@
     history   ALLOC a ... ALLOC g ... MARK ... FREE g ... ALLOC g' ... MARK     end
     known     parameters {a}, states {s}     gradients at mark 0 {g}, at mark 1 {g'}
 
-Addresses are reused. So a gradient is the block alive at its address when its step ends. Parameters
-and states are the blocks alive at the end.
+Addresses are reused. So a gradient is the block alive at a recorded address when its step ends.
+Parameters and states are the blocks alive at recorded addresses when the history ends.
 """
 
 from typing import Any

@@ -35,7 +35,7 @@ LONGER = 8.0
 """Seconds for which a rehearsal goes on after `STEPS` iterations, to see growth and evaluations."""
 
 TIMEOUT = 900.0
-"""Seconds after which a rehearsal is stopped."""
+"""Seconds after which a rehearsal is stopped with a `RehearsalError`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +66,7 @@ class Job:
     samples: float | None = None
 
     def steps_at(self, value: int | None) -> int | None:
-        """Return the optimizer steps of the whole job; None if they were not given."""
+        """Return the optimizer steps of the whole job; None without given steps or samples."""
         if self.samples is not None and value:
             return ceil(self.samples / value)
         return None if self.steps is None else ceil(self.steps)
@@ -78,13 +78,13 @@ class Job:
 
     @property
     def option(self) -> str:
-        """Name of the option that varies: "--batch-size", or "batch"."""
+        """Name of the option that varies, such as "--batch-size"; "batch" without `vary`."""
         if self.vary is None:
             return "batch"
         return self.vary.partition("{}")[0].strip(" =") or "value"
 
     def environment(self, value: int | None) -> dict[str, str]:
-        """Return the environment variables that set the value."""
+        """Return the environment variable that sets the value, by name; {} if there is none."""
         if self.variable is None or value is None:
             return {}
         return {self.variable: str(value)}
@@ -124,7 +124,7 @@ class Evidence:
 
     @property
     def whole(self) -> bool:
-        """Return whether the history has the first step and two that repeat."""
+        """Return whether the history is complete: three steps."""
         return self.load is not None and self.known.get("history", 0) > 1
 
     @property
@@ -167,15 +167,16 @@ def collect(
         value: value of the option that varies.
         way: allocator that serves the requests.
         change: change of the script; see `pgmo.fit.observer.changes`.
-        work: whether to count the arithmetic of one iteration, which takes more memory if gradients
-            accumulate.
+        work: whether to count the arithmetic of one iteration. Counting takes more memory if
+            gradients accumulate.
         longer: seconds for which the script continues after `STEPS` iterations.
-        trains: whether a script without optimizer steps is an error. If False, such a script runs
-            to its end, and only the card's peak is known.
+        trains: whether a script without optimizer steps is an error. If False, only the card's peak
+            is known for a script without optimizer steps.
 
     Raises:
-        RehearsalError: if the script cannot be rehearsed, does not train on the card, or ends with
-            an error that is not about memory.
+        RehearsalError: if the script cannot be rehearsed, trains on the CPU, makes no step, or ends
+            with an error that is not about memory.
+        AdapterError: if there is no compiler for the stub.
     """
     with tempfile.TemporaryDirectory(prefix="pgmo-fit-") as folder:
         place = Path(folder)
@@ -212,7 +213,7 @@ def collect(
 
 
 def _check(job: Job, answer: Rehearsal, known: dict[str, Any], *, trains: bool) -> None:
-    """Raise `RehearsalError` if the script failed, or trains nothing on the card."""
+    """Raise `RehearsalError` if the script failed, used the CPU, or should train and did not."""
     name = " ".join(job.command[:2] if job.command[0] == "-m" else job.command[:1])
     if answer.failed:
         raise RehearsalError(

@@ -24,16 +24,16 @@ _OTHER_VALUES = (64, 128, 256)
 """Default values of options other than batches. A quadratic law has three unknowns."""
 
 MOST = 4
-"""Maximum number of rehearsals of one search, including rehearsals at the card's size."""
+"""Number of rehearsals after which a search ends; those at the small values are included."""
 
 LIMIT = 1 << 22
 """Largest value that a search considers by default."""
 
 _EXACT = 0.001
-"""Maximum share of bytes without a law at which the laws count as exact."""
+"""Maximum share of bytes without a law. Above it, a search with pgmo also tries the next value."""
 
 _MIN_GROWTH = 0.8
-"""Minimum ratio of the peak to its prediction. Below it, the script lacks samples for the batch."""
+"""Minimum ratio of a peak to its prediction. Below it, an error reports a lack of samples."""
 
 _UNLIMITED = 1 << 42
 """Memory, in bytes, of the card on which laws are learned: no rehearsal runs out of it."""
@@ -67,7 +67,7 @@ class Search:
     evidence: tuple[Evidence, ...]
 
     def of(self, way: Way) -> Largest:
-        """Return the result for an allocator."""
+        """Return the result for an allocator that was searched."""
         return next(one for one in self.found if one.way == way)
 
 
@@ -123,7 +123,7 @@ def largest_value(law: Law, usable: int, way: Way, *, live: bool = False) -> int
         law: memory of the job as a function of the value.
         usable: bytes of the card that a job may take.
         way: allocator that serves the requests.
-        live: whether only the live bytes have to fit: an upper bound for all allocators.
+        live: whether only the live bytes have to fit. The result is then an upper bound.
     """
 
     def fits(value: int) -> bool:
@@ -152,7 +152,8 @@ def search(
 ) -> Search:
     """Find the largest value of the varying option that fits on a card, for each allocator.
 
-    `pgmo.fit.ask.Question` describes the options. There are at most `MOST` rehearsals.
+    `pgmo.fit.ask.Question` describes the options. The search makes `MOST` rehearsals at most, but
+    always one at each of `values`.
 
     Raises:
         OptionError: if nothing varies, or fewer than two values are given.
@@ -185,9 +186,9 @@ def _proved(
     most: int,
     limit: int,
 ) -> tuple[Largest, Law]:
-    """Search the largest value with one allocator, rehearse it, and return it with better laws.
+    """Return the largest value with one allocator, and the laws from all rehearsals.
 
-    The search ends when `evidence` has `most` rehearsals. Values that ran are lower bounds, and
+    Rehearsals are appended to `evidence`, up to `most`. Values that ran are lower bounds, and
     values that ran out of memory are upper bounds, whatever the laws predict.
     """
     low, high = 0, limit + 1
@@ -236,7 +237,7 @@ def _check_grown(job: Job, value: int, took: int, predicted: int) -> None:
 
 
 def _law(evidence: Sequence[Evidence]) -> Law:
-    """Fit laws to all evidence; if that fails, leave out the smallest values one by one."""
+    """Fit laws to the histories of all or of the largest values, or raise `RehearsalError`."""
     whole = [one for one in evidence if one.whole]
     for first in range(max(1, len(whole) - 1)):
         try:

@@ -8,7 +8,7 @@ Row = tuple[str, ...]
 
 
 def holder_rows(answer: Answer, by: str) -> list[Row]:
-    """Return name, size and number of blocks of each "module" or "op" that holds memory."""
+    """Return name, size and number of blocks of each holder; `by` is "module" or "op"."""
     held = answer.holders.get(by, ())
     return [(one.name, format_bytes(one.size), str(one.blocks)) for one in held]
 
@@ -16,7 +16,7 @@ def holder_rows(answer: Answer, by: str) -> list[Row]:
 def alternative_rows(answer: Answer) -> tuple[list[Row], list[str]]:
     """Return name, bytes, whether it fits, time and source of each alternative, and all notes.
 
-    The source has the number of its note, as in "rehearsed [2]".
+    A source with a note ends with the number of the note, as in "rehearsed [2]".
     """
     notes: list[str] = []
     rows: list[Row] = []
@@ -32,10 +32,10 @@ def alternative_rows(answer: Answer) -> tuple[list[Row], list[str]]:
 
 
 def card_rows(answer: Answer) -> list[Row]:
-    """Return the rows of other cards.
+    """Return the rows of other cards, whose last two cells are "" if unknown.
 
-    Cells: name, usable bytes, bytes that the job takes with pgmo. Whether it fits with pgmo, and
-    without pgmo. Number of cards needed, largest value, time; the last two are "" if unknown.
+    The cells are name, usable bytes, bytes taken with pgmo, whether the job fits with pgmo, whether
+    it fits with PyTorch's default allocator, number of cards needed, largest value, and time.
     """
     return [
         (

@@ -28,8 +28,8 @@ BATCHES, LENGTHS = (2, 4), (64, 128, 256)
 lengths."""
 
 _REQUESTS = (16, 64)
-"""Values of the first option that are rehearsed for inference. The caches of a few requests are
-small compared with the pages in which memory is counted."""
+"""Values of the first option that are rehearsed for inference. With fewer requests, caches would
+be small compared with a page, the unit in which memory is counted."""
 
 _PROOFS = 2
 """Maximum number of rehearsals for a row of a table for training."""
@@ -83,7 +83,7 @@ def has_two_values(vary: str | None) -> bool:
 
 
 def options_of(vary: str) -> tuple[str, str]:
-    """Return the two options, each with "{}" for its value."""
+    """Return the two options, each with "{}" for its value, or raise `OptionError`."""
     first = _PLACE.search(vary)
     assert first is not None
     head, tail = vary[: first.end()], vary[first.end() :]
@@ -101,14 +101,16 @@ def batch_table(
     lengths: Sequence[int] = LENGTHS,
     notify: Callable[[str], None] = lambda _: None,
 ) -> BatchTable:
-    """Find the largest batch for each length.
+    """Find the largest batch for the shortest of `lengths`, and for repeatedly doubled lengths.
 
-    The job's own `vary` is replaced; a script without optimizer steps must end by itself. At least
-    two `lengths` are rehearsed. `notify` is called with status messages.
+    All `lengths`, at least two, are rehearsed. A script without optimizer steps must end by itself.
+    `vary` replaces the job's own. `notify` is called with status messages.
 
     Raises:
+        OptionError: if `vary` does not name two options.
         RehearsalError: if the script cannot be rehearsed, or its peak does not grow with the batch.
         ProfileError: if the requests at different values do not correspond.
+        AdapterError: if there is no compiler for the stub.
     """
     first, second = options_of(vary)
     made: list[Evidence] = []
@@ -164,13 +166,13 @@ class _TrainingTable:
             self._of_batch[batch] = Law(of_length), found[-1]
 
     def largest(self, length: int) -> int:
-        """Return the largest batch at a length that is predicted to fit."""
+        """Return the largest batch that is predicted to fit at a length; 0 if none does."""
         return largest_value(_law_at(self._of_batch, length), self._card.usable, "pgmo")
 
     def proved(self, row: BatchOfLength) -> BatchOfLength:
         """Rehearse a row at the card's size; if it does not fit, repeat with a smaller batch.
 
-        After two rehearsals that do not fit, the row gets a batch that was not rehearsed.
+        After two rehearsals that do not fit, the row gets a smaller batch without a rehearsal.
         """
         batch = row.batch
         for _ in range(_PROOFS):
@@ -189,8 +191,8 @@ class _PeakLaw:
     At each length, a line through the peaks of two batches gives the largest batch.
 
     Args:
-        peaks: bytes of the card that whole runs took, by batch and length: two batches at the same
-            lengths.
+        peaks: peak bytes of the card in whole runs, by batch and length, for two or more batches at
+            the same lengths.
     """
 
     def __init__(self, peaks: Mapping[tuple[int, int], int]) -> None:
@@ -208,7 +210,7 @@ class _PeakLaw:
         self._measured.setdefault(length, {})[batch] = peak
 
     def largest(self, length: int, usable: int) -> int:
-        """Return the largest batch at a length that is predicted to fit; 0 if none does.
+        """Return the largest batch that is predicted to fit at a length; 0 if none does.
 
         Raises:
             RehearsalError: if the peak does not grow with the batch.
@@ -246,7 +248,7 @@ class _InferenceTable:
         return self._rehearsed(batch, length, card, way="pgmo", trains=False).rehearsal
 
     def largest(self, length: int) -> int:
-        """Return the largest batch at a length that is predicted to fit."""
+        """Return the largest batch that is predicted to fit at a length; 0 if none does."""
         return self._law.largest(length, self._card.usable)
 
     def proved(self, row: BatchOfLength) -> BatchOfLength:

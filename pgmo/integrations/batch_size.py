@@ -1,7 +1,7 @@
 """Batch sizes planned before training, for accelerate and transformers.
 
-Each function replaces the library's own search, which tries batches until one runs out of memory.
-The functions rehearse the script. The returned batch has fitted in a rehearsal.
+The libraries' own searches try batches until memory runs out. The functions of this module rehearse
+the script instead. A planned batch has fitted in a rehearsal.
 """
 
 import functools
@@ -28,8 +28,8 @@ def find_executable_batch_size(
     """Replace `accelerate.utils.find_executable_batch_size`, with the same arguments.
 
     The decorated function is called with the largest batch that fits, at most
-    `starting_batch_size`. If memory still runs out, for example because another program uses the
-    card, the function is called again with a smaller batch, as accelerate does.
+    `starting_batch_size`. If planning fails, pgmo warns and begins with `starting_batch_size`. If
+    memory still runs out, pgmo calls the function again with a smaller batch, as accelerate does.
 
     Args:
         function: function that takes the batch size as its first argument.
@@ -37,6 +37,9 @@ def find_executable_batch_size(
         reduce_batch_size_fn: returns the next batch after memory ran out; default 0.9 of the failed
             batch. Batches that are not smaller than the failed batch are skipped.
         card: card to plan for; default the current device.
+
+    Returns:
+        The decorated function, which raises `RuntimeError` if no batch fits; or a decorator.
 
     Example:
         >>> @find_executable_batch_size(starting_batch_size=512)  # doctest: +SKIP
@@ -76,7 +79,7 @@ def plan_arguments(
     """Set batch size and accumulation in transformers' `TrainingArguments`, before the Trainer.
 
     Args:
-        arguments: arguments of the Trainer, changed in place.
+        arguments: arguments of the Trainer, changed in place. `auto_find_batch_size` becomes False.
         effective_batch: samples of one optimizer step on one card; default the current batch times
             the accumulation steps.
         card: card to plan for; default the current device.
@@ -86,6 +89,7 @@ def plan_arguments(
 
     Raises:
         RehearsalError: if the script cannot be rehearsed, or not even a batch of 1 fits.
+        OptionError: if no script is running, as in a notebook, or there is no card.
 
     Example:
         >>> arguments = plan_arguments(TrainingArguments("out"), 256)  # doctest: +SKIP
@@ -112,7 +116,7 @@ def _planned_or(most: int, card: str | Card | None) -> int:
 
 
 def _smaller(size: int, reduce: Callable[[], int] | None) -> int:
-    """Return the next smaller batch size. A user's countdown may start above the planned size."""
+    """Return a smaller batch: the next smaller value of `reduce`, or 0.9 of the failed batch."""
     following = size if reduce is None else reduce()
     while reduce is not None and following >= size:
         before, following = following, reduce()

@@ -16,11 +16,11 @@ _STRATEGIES = (
     "ModelParallelStrategy",
     "DeepSpeedStrategy",
 )
-"""Supported strategies. With these, each process has one device and ends its own iterations."""
+"""Supported strategies, with which each process has one device and ends its own iterations."""
 
 
 def _bases() -> tuple[type, ...]:
-    """Return the callback classes of imported Lightning packages, else of an installed one."""
+    """Return the callback classes of all imported Lightning packages, else of an installed one."""
     import importlib
 
     names = [name for name in _NAMES if name in sys.modules]
@@ -47,18 +47,18 @@ else:
 
 
 class PgmoCallback(_Callback):
-    """Callback that serves the memory of a Lightning training from one arena.
+    """Callback that opens a session of pgmo for a Lightning training.
 
     An iteration ends when optimizers have stepped, even with gradient accumulation or several
-    optimizers in one `training_step`. Validation is excluded. Checkpoints store the path of the
-    saved plan, and a resumed training starts with this plan. If training runs out of memory, the
-    callback saves files that show what held the memory. Each process has its own session, and all
-    processes share one directory of plans. The trainer's loggers get the figures of `pgmo.metrics`
-    whenever the trainer logs. With unsupported strategies, the callback only warns.
+    optimizers in one `training_step`. During validation, the session is paused. Checkpoints store
+    the path of the saved plan, and a resumed training starts with this plan. If training runs out
+    of memory, the callback saves files that show what held the memory. Each process has its own
+    session, and all processes share one directory of plans. The trainer's loggers get the figures
+    of `pgmo.metrics` when the trainer logs. If no session can be opened, the callback only warns.
 
     Args:
         plan: a saved plan to start with, or its path.
-        save: directory for the profile and the plan.
+        save: directory for the profile, the plan, and files about an out-of-memory error.
         device: device to serve; default the trainer's device.
         options: further options of `pgmo.optimize`.
 
@@ -80,11 +80,10 @@ class PgmoCallback(_Callback):
         return self._hook.session
 
     def _repr_html_(self) -> str:
-        """Return the session's summary for notebooks."""
         return self._hook.html(type(self).__name__)
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
-        """Open the session."""
+        """Open the session. If that is impossible, warn."""
         strategy = type(trainer.strategy).__name__
         if strategy not in _STRATEGIES:
             self._hook.refuse(
@@ -96,7 +95,7 @@ class PgmoCallback(_Callback):
     def on_train_batch_end(
         self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
-        """End an iteration if an optimizer has stepped since the last iteration."""
+        """End an iteration if an optimizer has stepped. Log figures; pause for a due validation."""
         stepped = trainer.global_step != self._steps
         if stepped:
             self._steps = trainer.global_step
@@ -138,7 +137,7 @@ class PgmoCallback(_Callback):
         self._hook.end()
 
     def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
-        """Close the session. If memory ran out, first save files that show what held it."""
+        """Close the session. If memory ran out, first save files that show what held memory."""
         self._hook.fail(exception)
 
     def state_dict(self) -> dict[str, Any]:
@@ -146,12 +145,11 @@ class PgmoCallback(_Callback):
         return {"plan": self._hook.plan_path}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Start with the plan of a checkpoint, if the file still exists."""
+        """Start with a checkpoint's plan, if its file exists and no plan was given."""
         self._hook.remember(state_dict.get("plan"))
 
 
 def _validation_is_due(trainer: Any, batch_idx: int) -> bool:
-    """Return whether validation is likely to follow this batch."""
     if not getattr(trainer, "enable_validation", False):
         return False
     interval = getattr(trainer, "val_check_batch", None)
@@ -160,11 +158,11 @@ def _validation_is_due(trainer: Any, batch_idx: int) -> bool:
 
 
 class PgmoBatchSize(_Callback):
-    """Callback that sets batch size and accumulation before the loaders are made.
+    """Callback that plans the batch size, and sets batch size and accumulation before training.
 
-    It replaces `BatchSizeFinder` and `Tuner.scale_batch_size`, which run out of memory on purpose.
-    `PgmoBatchSize` rehearses the script. As with Lightning's own classes, the script must read the
-    attribute when it makes its loader.
+    `PgmoBatchSize` rehearses the script. It replaces `BatchSizeFinder` and
+    `Tuner.scale_batch_size`, which run out of memory on purpose. As with these classes, the script
+    must read the batch size from the attribute when it makes its loader.
 
     Args:
         batch_arg_name: attribute of the module, of its `hparams`, or of the data module.
@@ -197,10 +195,10 @@ class PgmoBatchSize(_Callback):
         self.optimal_batch_size: int | None = None
 
     def setup(self, trainer: Any, pl_module: Any, stage: str) -> None:
-        """Plan the batch, before Lightning asks for the loaders.
+        """Plan the batch of a training, before Lightning asks for the loaders.
 
         Raises:
-            OptionError: if neither module nor data module has the attribute.
+            OptionError: if the attribute does not exist, no script is running, or there is no card.
             RehearsalError: if the script cannot be rehearsed, or nothing fits.
         """
         if stage != "fit":
@@ -215,7 +213,10 @@ class PgmoBatchSize(_Callback):
 
 
 def set_attribute(trainer: Any, module: Any, name: str, value: int) -> None:
-    """Set an attribute of the module, its `hparams` and the data module, where it exists."""
+    """Set an attribute of the module, the data module and their `hparams`, where it exists.
+
+    Raise `OptionError` if the attribute exists nowhere.
+    """
     found = False
     for holder in (module, getattr(trainer, "datamodule", None)):
         if holder is None:

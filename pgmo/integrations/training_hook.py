@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class TrainingHook:
-    """Session that opens when training begins. A framework's callback calls its methods.
+    """Session of one training; the methods are called by a framework's callback.
 
     Args:
         plan: a saved plan to start with, or its path.
@@ -60,8 +60,8 @@ class TrainingHook:
     def plan_path(self) -> str | None:
         """Path of the saved plan, else of the given plan; None if there is neither.
 
-        With several ranks, plans are saved in a directory, in which each rank finds its own. The
-        path is then this directory.
+        With several ranks, the path of saved plans is their directory, in which each rank finds its
+        own plan.
         """
         files = self.session.saved if self.session is not None else ()
         saved = [path.absolute() for path in files if path.suffix == ".pgmoplan"]
@@ -71,7 +71,7 @@ class TrainingHook:
         return os.fspath(given) if isinstance(given, str | os.PathLike) else None
 
     def html(self, name: str) -> str:
-        """Return a callback's display in notebooks."""
+        """Return a callback's display in notebooks, as HTML; `name` is the callback's name."""
         if self.session is not None:
             return self.session._repr_html_()
         state = "not used in this training" if self._refused else "training has not begun"
@@ -111,15 +111,15 @@ class TrainingHook:
         sys.excepthook = self._uncaught
 
     def end_iteration(self) -> None:
-        """End an iteration."""
+        """End an iteration; if the session is paused, resume first."""
         if self.running and self.session is not None:
             self.resume()
             self.session.step()
 
     def metrics(self) -> dict[str, float]:
-        """Return the session's figures for a logger; {} without an open session, or after an error.
+        """Return the session's figures for a logger; {} without an open session, or on an error.
 
-        An error does not end the training; the first error causes a warning.
+        An error does not end the training. The first error causes a warning.
         """
         if not self.running or self.session is None:
             return {}
@@ -143,7 +143,7 @@ class TrainingHook:
         self._pause.close()
 
     def fail(self, error: BaseException) -> None:
-        """Close the session after an exception. If memory ran out, first save what held it."""
+        """Close the session after an exception; if memory ran out, first save what held memory."""
         if self.running and self.session is not None and is_out_of_memory(error):
             print_saved_files(
                 save_out_of_memory(error, [self.session], self._options["save"] or ".")

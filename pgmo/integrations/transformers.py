@@ -30,19 +30,19 @@ else:
 
 
 class PgmoTrainerCallback(_Callback):
-    """Callback that serves the memory of `Trainer.train` from one arena.
+    """Callback that opens a session of pgmo for `Trainer.train`.
 
-    An iteration ends with each optimizer step, even with gradient accumulation. Evaluation is
-    excluded. Checkpoints store the path of the saved plan in `trainer_state.json`. If the program
-    runs out of memory, the callback saves files that show what held the memory. Each process has
-    its own session, and all processes share one directory of plans. With several devices in one
-    process, the callback only warns. The trainer's logs also get the figures of `pgmo.metrics`. To
-    add them, importing this module replaces `CallbackHandler.on_log` of transformers in the whole
-    process.
+    An iteration ends with each optimizer step, even with gradient accumulation. During evaluation,
+    the session is paused. Checkpoints store the path of the saved plan in `trainer_state.json`. If
+    the program runs out of memory, the callback saves files that show what held the memory. Each
+    process has its own session, and all processes share one directory of plans. With several
+    devices in one process, or if the session cannot be opened, the callback only warns. The
+    trainer's training logs also get the figures of `pgmo.metrics`. For this purpose, importing this
+    module replaces `CallbackHandler.on_log` of transformers in the whole process.
 
     Args:
         plan: a saved plan to start with, or its path.
-        save: directory for the profile and the plan.
+        save: directory for the profile, the plan, and files about an out-of-memory error.
         device: device to serve; default the trainer's device.
         options: further options of `pgmo.optimize`.
 
@@ -75,18 +75,17 @@ class PgmoTrainerCallback(_Callback):
         self._hook.remember(path)  # the trainer sets this when it loads a checkpoint
 
     def _repr_html_(self) -> str:
-        """Return the session's summary for notebooks."""
         return self._hook.html(type(self).__name__)
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Open the session."""
+        """Open the session. If that is impossible, warn."""
         reason = _unsupported(args)
         if reason:
             self._hook.refuse(f"{reason} is not supported")
         self._hook.begin(args.device)
 
     def metrics(self) -> dict[str, float]:
-        """Return the session's figures for the trainer's logs; {} without an open session."""
+        """Return the figures for the trainer's logs; {} without an open session, or on an error."""
         return self._hook.metrics()
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
@@ -127,7 +126,7 @@ def _unsupported(args: Any) -> str:
 
 
 def _add_metrics_to_logs() -> None:
-    """Add the sessions' figures to the logs of trainers.
+    """Add the sessions' figures to the logs of trainers, except logs of evaluations.
 
     Callbacks of the user run after callbacks that report to TensorBoard and similar tools. So the
     figures are added before the first callback runs.

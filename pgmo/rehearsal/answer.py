@@ -10,13 +10,13 @@ from typing import Any
 class Rehearsal:
     """Result of one run of a script on simulated cards. Sizes are in bytes.
 
-    Each peak of a card is the highest of all cards.
+    Each peak of a card is the maximum over all cards.
 
     Attributes:
-        exit_code: exit code of the script; 0 if it was stopped after the requested iterations, 128
-            plus the signal's number if a signal ended it.
-        fits: whether the exit code is 0 and no out-of-memory error ended the script. The script may
-            have caught such errors; see `notes`.
+        exit_code: exit code of the script; 0 if the script was stopped after the requested
+            iterations, 128 plus the signal's number if a signal ended the script.
+        fits: whether the exit code is 0 and no out-of-memory error ended the script. `notes` counts
+            the out-of-memory errors that the script has caught.
         card_peak: peak bytes taken of a card, including the context.
         reserved_peak: peak bytes that torch reports as reserved.
         allocated_peak: peak bytes that torch reports as allocated.
@@ -82,7 +82,7 @@ def read_answer(found: Mapping[str, Any], *, exit_code: int, seconds: float) -> 
 def of_ranks(answers: tuple[Rehearsal, ...]) -> Rehearsal:
     """Return the result of the rank that needs most memory, with the notes of all ranks.
 
-    Ranks that do not fit are preferred.
+    A rank that does not fit counts as needing more memory than any rank that fits.
     """
     if len(answers) == 1:
         return answers[0]

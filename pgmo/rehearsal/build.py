@@ -3,10 +3,10 @@
     python pgmo/rehearsal/build.py --python PYTHON --out build/fakecuda
     build/fakecuda/run PYTHON train.py
 
-csrc/rehearsal implements the functions that must do something. All other functions that the
-installed torch imports from the runtime, the driver, cuBLAS or cuDNN are generated, and return
-success. The library is named libcuda.so.1: if it is preloaded, programs that load the driver by
-name get it, too. This module uses only the standard library.
+csrc/rehearsal implements the functions that must do something. All other functions that torch
+imports or looks up in the runtime, the driver, cuBLAS or cuDNN are generated, and return success.
+The library is named libcuda.so.1: programs that load the driver by name get the preloaded library.
+This module uses only the standard library.
 """
 
 import argparse
@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parents[1]
-# Of an installed pgmo, and of a checkout.
+# The first folder belongs to an installed pgmo, the second to a checkout.
 FOLDERS = (PACKAGE / "_csrc/rehearsal", PACKAGE.parent / "csrc/rehearsal")
 SOURCES = [source for folder in FOLDERS for source in sorted(folder.rglob("*.cpp"))]
 HEADERS = [header for folder in FOLDERS for header in sorted(folder.rglob("*.hpp"))]
@@ -57,7 +57,8 @@ def main() -> None:
 
 
 def find_torch(python: str) -> Path:
-    """Return the folder of an interpreter's torch. An import of torch would need a CUDA runtime."""
+    """Return the folder of an interpreter's CUDA build of torch, or raise `BuildError`."""
+    # An import of torch would need a CUDA runtime.
     code = "import importlib.util as u; print(u.find_spec('torch').submodule_search_locations[0])"
     shown = subprocess.run([python, "-c", code], capture_output=True, text=True)
     if shown.returncode:
@@ -76,7 +77,7 @@ def newest(files: list[Path]) -> int:
 
 
 def build(torch: Path, out: Path, compiler: Sequence[str] = ("g++",)) -> Path:
-    """Compile the library into the existing folder `out` and return its path."""
+    """Compile the library into the existing folder `out`; return its path or raise `BuildError`."""
     flags = ["-std=c++20", "-O1", "-fPIC", "-Wall", "-Wextra"]
     command = [*compiler, *flags, *(f"-isystem{folder}" for folder in headers(torch))]
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
@@ -98,7 +99,7 @@ def build(torch: Path, out: Path, compiler: Sequence[str] = ("g++",)) -> Path:
 
 
 def write_script(library: Path) -> None:
-    """Write a script beside the library, which runs programs on the stub."""
+    """Write the script `run` beside the library; the script runs programs on the stub."""
     script = library.with_name("run")
     script.write_text(
         f'#!/bin/sh\nexec env PGMO_FAKECUDA="{library}" LD_PRELOAD="{library}" "$@"\n'
@@ -107,7 +108,7 @@ def write_script(library: Path) -> None:
 
 
 def headers(torch: Path) -> list[Path]:
-    """Return the folders of headers for torch's major version of CUDA, which defines structures.
+    """Return the folders of headers for torch's major version of CUDA, or raise `BuildError`.
 
     Headers come from Triton, from a toolkit, or from the runtime's wheel. The wheel lacks a few
     files that are equal in all versions. These files are taken from Triton.
@@ -129,7 +130,7 @@ def headers(torch: Path) -> list[Path]:
 
 
 def toolkit_version(torch: Path) -> int:
-    """Return the major version of CUDA that torch was built with."""
+    """Return the major version of CUDA that torch was built with, or raise `BuildError`."""
     text = (torch / "version.py").read_text()
     found = re.search(r"^cuda\b.*?=\s*['\"](\d+)", text, re.MULTILINE)
     if not found:
@@ -138,7 +139,7 @@ def toolkit_version(torch: Path) -> int:
 
 
 def header_version(folder: Path) -> int | None:
-    """Return the major version of the headers in a folder; None if they are missing."""
+    """Return the major version of the headers in a folder; None if missing or unknown."""
     if not all((folder / name).exists() for name in ("cuda.h", "cuda_runtime_api.h")):
         return None
     text = (folder / "cuda_runtime_api.h").read_text(errors="replace")
@@ -147,7 +148,7 @@ def header_version(folder: Path) -> int | None:
 
 
 def looked_up(torch: Path) -> set[str]:
-    """Return the driver functions that torch looks up by name. Torch requires some of them."""
+    """Return the driver functions that torch looks up by name. Torch fails without some of them."""
     text = (torch / "lib/libc10_cuda.so").read_bytes()
     named = {name.decode() for name in re.findall(rb"\0(cu[A-Z]\w+)(?=\0)", text)}
     declared = set(re.findall(r"\bcu[A-Z]\w+", (headers(torch)[0] / "cuda.h").read_text()))

@@ -18,7 +18,7 @@ _FILE = "contexts.json"
 
 
 def measured_contexts() -> dict[str, int]:
-    """Return the bytes of contexts by name of the card; empty if none were measured."""
+    """Return the bytes of contexts by name of the card; {} if none were measured or readable."""
     try:
         folder = open_folder(cache_directory(), FOLDER, make=False)
     except (OSError, DistrustError):

@@ -47,7 +47,7 @@ def peak(device: int = 0, *, reset: bool = False) -> int:
 def card_peak(device: int = 0, *, reset: bool = False) -> int:
     """Return the peak bytes that all processes on the card have taken since the last reset.
 
-    These are the processes with the same file `FAKECUDA_SHARED`; without a file, only this process.
+    Processes with the same file `FAKECUDA_SHARED` share a card. Without a file, a process is alone.
     """
     return int(_stub().fakecuda_card_peak(device, reset))
 

@@ -15,8 +15,8 @@ Way = Literal["default", "expandable", "pgmo"]
 WAYS: tuple[Way, ...] = ("default", "expandable", "pgmo")
 
 COPIED = 4 << 20
-"""Maximum bytes of a copy or memset that the stub executes. The stub skips larger ones, so that the
-host pages of large tensors stay untouched and take no memory."""
+"""Maximum bytes of a copy or memset that the stub executes. Larger copies and memsets are skipped,
+so that the host pages of large tensors stay untouched and take no memory."""
 
 PACKAGES = ("site-packages", "dist-packages")
 """Names of the folders of installed packages."""
@@ -42,8 +42,8 @@ def of_card(card: Card, devices: int) -> dict[str, str]:
 def context_bytes(card: Card) -> int:
     """Return the bytes of a context with its libraries.
 
-    `pgmo doctor` may have measured the size on this machine. Otherwise it is estimated from the
-    number of multiprocessors, which gives 685 MiB for an H200. On an H200, the driver reported
+    `pgmo doctor` may have measured the size on this machine. Otherwise the size is estimated from
+    the number of multiprocessors, which gives 685 MiB for an H200. The driver of an H200 reported
     678 MiB with kernels of PyTorch and cuBLAS, and up to 696 MiB with cuDNN (CUDA 13.0, driver 580;
     bench/gpu/rehearsals.py). How the size grows with the card is a guess.
     """
@@ -101,8 +101,8 @@ def of_compilers(folder: Path, library: Path) -> dict[str, str]:
 def of_python(folder: Path, torch: Path, environment: Mapping[str, str]) -> dict[str, str]:
     """Return the variable by which the child finds pgmo; none if pgmo is installed next to `torch`.
 
-    If pgmo is installed elsewhere, another build of torch may be next to it. So the variable names
-    a folder that has only a link to pgmo.
+    If pgmo is installed elsewhere, another build of torch may be next to pgmo. So the variable
+    names a folder that has only a link to pgmo. A checkout of pgmo is named directly.
     """
     package = Path(pgmo.__file__).resolve().parent
     root = package.parent
@@ -118,7 +118,7 @@ def of_python(folder: Path, torch: Path, environment: Mapping[str, str]) -> dict
 
 
 def of_way(way: Way, environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the variable that sets up PyTorch's allocator, with the environment's own settings."""
+    """Return the allocator's variable with expandable segments added; none for other ways."""
     if way != "expandable":
         return {}
     name = next((one for one in SETTINGS if one in environment), SETTINGS[1])

@@ -50,8 +50,7 @@ def rehearse(
 ) -> Rehearsal:
     """Run a script on a simulated card and return the memory that it takes.
 
-    The script runs unchanged on PyTorch's CUDA build. Kernels compute nothing, so no GPU is needed
-    or used.
+    The script runs unchanged on PyTorch's CUDA build. Kernels compute nothing, so no GPU is used.
 
     Args:
         command: a script and its arguments, or "-m", a module and its arguments.
@@ -62,7 +61,7 @@ def rehearse(
         profile: file for the profile, with its plan beside it; requires the way "pgmo".
         plan: a saved plan to start with, or a directory of plans; requires the way "pgmo".
         iterations: iterations after which the script is stopped, as `pgmo run` counts them. None
-            lets it run to its end.
+            lets the script run to its end.
         longer: seconds for which the script continues after `iterations`.
         timeout: seconds for each rank; None for no limit.
         environment: environment variables to set in addition to this process's variables.
@@ -74,10 +73,12 @@ def rehearse(
         quiet: whether to hide the script's output.
 
     Returns:
-        The memory that the script took, even if it failed or ran out of memory.
+        The memory that the script took, even if the script failed or ran out of memory. With
+        several ranks, the result of the rank that needs most memory.
 
     Raises:
         OptionError: for invalid options.
+        FileError: if there is no such script.
         RehearsalError: if the script cannot be rehearsed, or exceeds the timeout.
         AdapterError: if there is no compiler for the stub.
 
@@ -136,7 +137,7 @@ def _run(
     *,
     quiet: bool,
 ) -> Rehearsal:
-    """Rehearse one rank."""
+    """Rehearse one rank, or raise `RehearsalError`."""
     result = Path(spec["result"])
     where = result.with_suffix(".spec")
     where.write_text(json.dumps(spec))

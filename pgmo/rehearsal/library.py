@@ -75,7 +75,7 @@ def find_torch_build(python: str | None = None) -> TorchBuild:
 
 @contextmanager
 def stub_library(torch: TorchBuild) -> Iterator[Path]:
-    """Yield the path of the stub library for a build of torch, which is valid inside the block."""
+    """Yield the stub library's path for the block, or raise `AdapterError` or `RehearsalError`."""
     what = f"the stub CUDA runtime for torch {torch.version}"
     compiler = find_compiler(what)
 

@@ -21,7 +21,7 @@ class Called:
         self._turns: list[CallTurns] = []
 
     def __call__(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        """Run `function(*args, **kwargs)` as an iteration."""
+        """Run `function(*args, **kwargs)`, as an iteration unless another iteration runs."""
         if not self._began:
             self._begin(args)
         leaves = [leave for turns in self._turns if (leave := turns.enter()) is not None]
@@ -41,14 +41,14 @@ class Called:
         return result
 
     def _begin(self, args: tuple[Any, ...]) -> None:
-        """Open the sessions. If another call is opening them, do not wait: it may take long."""
+        """Open the sessions; do not wait while another call opens them, which may take long."""
         if not self._opening.acquire(blocking=False):
             return
         try:
             if self._began:
                 return
-            # Use the devices of a method's object. If it has no parameters, use the current CUDA
-            # device or the CPU.
+            # Use the devices of a method's object. Without an object or its parameters, use the
+            # current CUDA device or the CPU.
             found = Devices().of(args[0] if args else None)
             supervision = self._supervision
             supervision.begin(list(found))

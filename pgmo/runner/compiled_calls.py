@@ -11,8 +11,7 @@ from collections.abc import Iterable
 from typing import Any
 
 _SAMPLES = 4
-"""Number of parameters checked per optimizer. It is small, because each compiled call is checked.
-"""
+"""Maximum number of parameters checked per optimizer, at each compiled call."""
 
 
 class CompiledCalls:
@@ -54,7 +53,7 @@ class CompiledCalls:
         known, indices = self._checked.get(optimizer, (-1, []))
         if known != count:
             indices = _trained(groups)
-            # Without gradients, it is unknown which parameters will get one.
+            # Without gradients, it is unknown which parameters will get gradients.
             if any(groups[group][at].grad is not None for group, at in indices):
                 self._checked[optimizer] = count, indices
         return [groups[group][at]._version for group, at in indices if at < len(groups[group])]

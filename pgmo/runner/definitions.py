@@ -8,12 +8,12 @@ _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def decorate(source: bytes, path: str, name: str, decorator: str) -> CodeType | None:
-    """Compile source code, and add a decorator below all others to each definition of a name.
+    """Compile source code after adding an innermost decorator to each function of a name.
 
     Line and column numbers are unchanged.
 
     Returns:
-        The code; None if nothing of that name is defined.
+        The code; None if no function has the name.
 
     Example:
         >>> code = decorate(b"def f(): return 1", "f.py", "f", "twice")
@@ -31,12 +31,12 @@ def decorate(source: bytes, path: str, name: str, decorator: str) -> CodeType | 
 
 
 def functions_of(source: bytes, path: str) -> list[str]:
-    """Return the names of all functions and methods that source code defines."""
+    """Return the names of the functions and methods of source code, except nested functions."""
     return list(dict.fromkeys(name for name, _ in _definitions(ast.parse(source, path).body)))
 
 
 def _definitions(body: list[ast.stmt], within: str = "") -> Iterator[tuple[str, _Function]]:
-    """Yield functions, including those in `if`, `try` and `match`, but not inside functions."""
+    """Yield functions with their names, also in `if`, `try` and `match`, but not in functions."""
     for one in body:
         if isinstance(one, _Function):
             yield within + one.name, one

@@ -36,7 +36,7 @@ def serves() -> bool:
 
 
 def baselines() -> "dict[str, Baseline]":
-    """Return the figures of each used device, for plain PyTorch and pgmo; empty without pages."""
+    """Return the figures of each used device, for plain PyTorch and pgmo; {} without pages."""
     if not _begun:
         return {}
     from pgmo.allocator.adapters.torch_cuda import device_baseline
@@ -47,7 +47,7 @@ def baselines() -> "dict[str, Baseline]":
 
 
 def summary_of(session: "Session") -> "Summary":
-    """Return a session's summary with a verdict on the whole process. The session may be closed."""
+    """Return an open or closed session's summary; with pages, it judges the whole process."""
     summary = session.summary()
     figures = baselines().get(session.device)
     if figures is None or summary.verdict is None:

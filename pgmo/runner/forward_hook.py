@@ -7,7 +7,7 @@ from pgmo.profiler.tagging.dynamo import skip
 
 
 def add_forward_hook(hook: Callable[[Any, Any], None]) -> Any:
-    """Call `hook(module, arguments)` before each forward pass of a module.
+    """Call `hook(module, arguments)` before each forward pass; return a handle to remove the hook.
 
     Calls of compiled modules warn about other global hooks, but not about this hook.
     """

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from pgmo.runner.keepers.watch import WhoKeeps
 
 _MESSAGES = ("out of memory", "can't allocate memory", "_STATUS_ALLOC_FAILED")
-"""Texts in the messages of out-of-memory errors that have no type of their own. They come from the
-CUDA runtime, PyTorch's CPU allocator, and libraries such as cuBLAS and cuDNN."""
+"""Texts in the messages of out-of-memory errors that have no type of their own: errors of the CUDA
+runtime, of PyTorch's CPU allocator, and of libraries such as cuBLAS and cuDNN."""
 
 _NOTHING = """\
 No recording was saved. `pgmo run` records from the first forward pass in training mode on. To see
@@ -41,7 +41,7 @@ _CAUSE = "Cause: "
 """Beginning of the line with the cause and its fix, in the explanation."""
 
 _LINES = 8
-"""Maximum number of memory holders to name."""
+"""Maximum number of memory holders to name. Smaller holders are left out."""
 
 
 def is_out_of_memory(error: BaseException | None) -> bool:
@@ -71,7 +71,7 @@ def save_out_of_memory(
     folder: str | os.PathLike[str] = ".",
     who_keeps: "WhoKeeps | None" = None,
 ) -> tuple[Path, ...]:
-    """Save the available information. Call this in the `except` clause, before sessions are closed.
+    """Save files about the error. Call this in the `except` clause, before sessions are closed.
 
     Files that cannot be saved are skipped, so that the program's own error stays visible.
 
@@ -158,7 +158,7 @@ def look_at(files: Iterable[Path]) -> str | None:
 
 
 def _known(session: "Session") -> "Profile | None":
-    """Return the planned iteration, else the recording up to the error, else an older profile."""
+    """Return the planned iteration, the recording up to the error, an older profile, or None."""
     return session.profile if session.plan is not None else session.recording or session.profile
 
 
@@ -177,7 +177,7 @@ def _save_history(path: Path) -> list[Path]:
 
 
 def _reserved_memory() -> list[str]:
-    """Return lines on reserved memory of the current device that no block has requested."""
+    """Return lines on unused reserved memory of the current device; [] without CUDA."""
     from pgmo.report.findings.unused_memory import unused_in_snapshot
     from pgmo.units import format_bytes
 

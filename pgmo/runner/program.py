@@ -42,7 +42,7 @@ class Program:
         """
         module = command[0] == "-m"
         target, *arguments = command[1:] if module else command
-        # Remove the entry that our own -m has added, because `python script` has no such entry.
+        # A module may be in the current directory, which `sys.path` lacks under safe_path.
         if module and os.getcwd() not in sys.path:
             sys.path.insert(0, os.getcwd())
         return cls(target, module, tuple(arguments))
@@ -55,7 +55,7 @@ class Program:
         return Path(os.path.abspath(self.target)).stem
 
     def check(self) -> None:
-        """Check that the script exists, before any other work."""
+        """Raise `FileError` if the script does not exist; a module is not checked."""
         if not self.is_module and not os.path.exists(self.target):
             hint = ""
             if not self.target.endswith(".py") and not os.path.dirname(self.target):
@@ -75,7 +75,7 @@ class Program:
             The exit code, and the exception if there was one.
 
         Raises:
-            FileError: if a module cannot be found.
+            FileError: if the module, or the directory's `__main__.py`, cannot be found or run.
         """
         sys.argv = [self.target, *self.arguments]
         try:
@@ -101,7 +101,7 @@ class Program:
         sys.exit(ending.code)
 
     def _load(self, step_on: "StepOn | None") -> CodeType:
-        """Create `__main__` and return its code."""
+        """Create `__main__` and return its code, or raise `FileError`."""
         if self.is_module:
             return self._load_module(step_on)
         if os.path.isdir(self.target) or self.target.endswith((".zip", ".pyz")):
@@ -182,7 +182,7 @@ def _set_first_path(path: str) -> None:
 
 
 def _code_of(spec: importlib.machinery.ModuleSpec, step_on: "StepOn | None") -> CodeType:
-    """Create `__main__` from a module's spec and return its code."""
+    """Create `__main__` from a module's spec and return its code, or raise `FileError`."""
     loader = spec.loader
     get_code = getattr(loader, "get_code", None)
     code = get_code(spec.name) if get_code else None

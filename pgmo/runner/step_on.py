@@ -8,8 +8,8 @@
 
 If the named module defines the function, it is decorated in the source code, below all other
 decorators. So a call through a reference that a decorator keeps, such as a server's route, is an
-iteration, too. If another module defines the function, its name is replaced after the import of the
-named module.
+iteration, too. If another module defines the function, its name in the named module is replaced
+after the import.
 """
 
 import importlib
@@ -62,7 +62,7 @@ class StepOn:
         self._around = around
 
     def attach(self) -> None:
-        """Start to search for the function. Called when `sys.path` is final, before any line."""
+        """Start the search, before the first line; raise `OptionError` if the module is missing."""
         if self._is_script:
             return
         first, _, rest = self._module.partition(".")
@@ -74,7 +74,10 @@ class StepOn:
             self._await(first, self._name)
 
     def compile_script(self, source: bytes, path: str) -> CodeType | None:
-        """Compile the program and decorate the function; None if another module has it."""
+        """Compile the program with the function decorated, or raise `OptionError` without it.
+
+        The result is None if the target names another module.
+        """
         if not self._is_script:
             return None
         code = decorate(source, path, self._name, DECORATOR)
@@ -84,7 +87,7 @@ class StepOn:
         return code
 
     def decorate(self, function: Any) -> Any:
-        """Return a wrapper that passes calls of the function to `around`."""
+        """Return a wrapper that passes calls to `around`, or raise `OptionError` if it cannot."""
         if isinstance(function, (staticmethod, classmethod)):
             return type(function)(self.decorate(function.__func__))
         if not inspect.isroutine(function):

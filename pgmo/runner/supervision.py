@@ -64,7 +64,7 @@ class RunOptions:
 
 @dataclass
 class Supervision:
-    """Sessions of a program, one per device. They open when training begins.
+    """Sessions of a program, one per device, which open when training begins.
 
     Errors inside pgmo become notes, and the program continues without pgmo.
 
@@ -104,7 +104,7 @@ class Supervision:
     # --- called by the watcher ------------------------------------------------------------------
 
     def begin(self, devices: list[str]) -> None:
-        """Open a session for each device that pgmo can serve."""
+        """Open a session on each device that pgmo serves; `options.device` overrides `devices`."""
         with self.harmless():
             wanted = [self.options.device] if self.options.device else devices
             served = [one for one in wanted if one.partition(":")[0] in SERVED]
@@ -272,7 +272,7 @@ class Supervision:
             if session.profile is None:
                 continue
             if world() is not None:
-                name = f"{name}-{session.profile.fingerprint[:8]}"  # equal ranks share it
+                name = f"{name}-{session.profile.fingerprint[:8]}"  # equal profiles share a file
             path = self.options.start / (self.options.save or ".") / f"{name}.pgmoprof"
             if path not in self.saved:
                 try:

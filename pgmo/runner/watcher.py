@@ -48,8 +48,7 @@ class Watcher:
 
     Args:
         listener: its methods are called when training begins, with the devices ("cpu", "cuda:0",
-            "mps:0", ...), when an iteration ends, and when an evaluation begins or ends. They never
-            raise.
+            "mps:0", ...), when an iteration ends, and when an evaluation begins or ends.
     """
 
     def __init__(self, listener: "Supervision") -> None:
@@ -73,9 +72,8 @@ class Watcher:
         def outside_of_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
             return intercepted(hooked(step), self._on_step)
 
-        # Torch wraps the `step` of each class in this function, which calls hooks. A step hook
-        # would run inside it, where hooks cannot be added or removed, as a session does between
-        # iterations.
+        # Torch wraps the `step` of each class in this function, which calls step hooks. Inside a
+        # step hook, a session could not add or remove hooks, as it does between iterations.
         Optimizer.profile_hook_step = staticmethod(outside_of_hooks)  # type: ignore[assignment]
         _wrap(Optimizer, "__init__", self._on_optimizer_init)
         after_import("deepspeed.runtime.engine", self._attach_to_deepspeed)

@@ -21,7 +21,10 @@ class Devices:
         self._found: tuple[str, ...] = ()
 
     def of(self, called: object) -> tuple[str, ...]:
-        """Return the distinct devices of an object or its modules that pgmo can serve."""
+        """Return the given device, or the devices of the called object that pgmo can serve.
+
+        If pgmo can serve none of them, return the current CUDA device, or the CPU without CUDA.
+        """
         if self._given is not None:
             return self._given
         first = next(_places(called), None)

@@ -67,7 +67,7 @@ def intercept_calls(thing: T, methods: Iterable[str], around: Interceptor) -> T:
 
 
 def restore_class(thing: T) -> T:
-    """Restore the class of an object."""
+    """Restore the class of an intercepted object, and return the object."""
     if interceptor_of(thing) is not None:
         object.__setattr__(thing, "__class__", vars(type(thing))[_CLASS])
     return thing

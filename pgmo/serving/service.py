@@ -4,8 +4,7 @@
          ^                         |
          +---- all unwrapped, or the program opens its own session
 
-An allocator has one session, because each allocator has one engine. In the session, each structure
-of calls has its own plan.
+In the session, each structure of calls has its own plan.
 """
 
 import warnings
@@ -25,7 +24,7 @@ Leave = Callable[[bool], None]
 
 
 class Service:
-    """Session that the first call opens. No other call waits for it.
+    """Session that the first call opens. Other calls do not wait for the opening.
 
     After an error, pgmo warns once, and all further calls run without pgmo.
 

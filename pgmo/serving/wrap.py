@@ -48,7 +48,7 @@ class _Calls:
         self.ended = self._warned = False
 
     def __call__(self, method: Any, called: Any, /, *args: Any, **kwargs: Any) -> Any:
-        """Run the method as an iteration on each device."""
+        """Run the method; in inference, the call is an iteration on each device."""
         if self.ended or not self._is_inference(called):
             return method(called, *args, **kwargs)
         leaves: list[Leave] = []
@@ -124,7 +124,8 @@ def wrap(model: T, methods: str | Iterable[str] = "__call__", **options: Unpack[
         The same object.
 
     Raises:
-        OptionError: if an option is invalid, or there is no such method.
+        OptionError: if an option is invalid, a method is missing, the object is wrapped already, or
+            its class cannot be changed.
 
     Example:
         >>> model = pgmo.wrap(model.eval())  # doctest: +SKIP
@@ -173,7 +174,7 @@ def unwrap(model: T) -> T:
 
 
 def session_of(model: object) -> Session | None:
-    """Return the session around a wrapped object's calls, on its first device.
+    """Return the session around a wrapped object's calls on the object's first device, or None.
 
     Use the session for the summary, the history, the plan and pauses. The result is None before the
     first call, and for objects that are not wrapped.

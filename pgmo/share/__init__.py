@@ -4,5 +4,5 @@ process A   ( iteration )─give──▶ broker ──turn─▶ ...        pag
 process B   ......ask..............▶ └──turn──▶ ( iteration )   and pages of B's are created
 
 `schedule` makes the decisions, without clocks, sockets or processes. `broker` serves schedules on a
-Unix socket. Programs use `client`. The package uses only the standard library.
+Unix socket. Programs use `client`. In the picture, the processes do not fit on the card at once.
 """

@@ -22,7 +22,7 @@ PRIORITY = "PGMO_SHARE_PRIORITY"
 """Environment variable with the priority of a client, a whole number."""
 
 _LONGEST = 107
-"""Maximum length of a Unix socket's path, in bytes (`man 7 unix`)."""
+"""Maximum length of a Unix socket's path, in bytes (`man 7 unix`). Longer paths are refused."""
 
 _FOR_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
@@ -36,7 +36,7 @@ def default_address() -> Path:
 
 
 def prepare_folder(path: Path) -> None:
-    """Create the socket's folder for this user alone."""
+    """Create the socket's folder for this user alone, or raise `ShareError`."""
     if len(os.fsencode(path)) > _LONGEST:
         raise ShareError(
             f"{path} is too long for a socket: at most {_LONGEST} bytes; name a "
@@ -51,7 +51,7 @@ def prepare_folder(path: Path) -> None:
 
 
 def refuse_others(folder: Path) -> None:
-    """Check that a folder belongs to this user and is closed to others."""
+    """Raise `ShareError` unless a folder belongs to this user and is closed to other users."""
     try:
         held = folder.lstat()
     except OSError as error:

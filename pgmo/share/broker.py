@@ -5,8 +5,7 @@
 
 The broker holds no memory of a card and has no CUDA context. Without a broker, clients continue
 without turns. If a connection ends without goodbye, its member stays until the process ends,
-because the process keeps its pages until then. A process is one member of a card, however often it
-connects.
+because the process keeps its pages until then. A process that connects again is the same member.
 """
 
 import contextlib
@@ -50,7 +49,7 @@ class Broker:
         address: path of the socket.
         rules: rules for sharing cards.
         log: file for one line per event; None for no log.
-        linger: seconds without clients after which `run` returns; None for never.
+        linger: seconds without clients after which `run` returns; None to run until `stop`.
         clock: returns seconds.
 
     Raises:
@@ -295,7 +294,7 @@ class Broker:
         self._log_and_send(schedule, records)
 
     def _known_member(self, card: str, pid: int) -> int | None:
-        """Return the member of a process, connected or lost; None if there is no such member."""
+        """Return the number of a process's member, connected or lost; None if there is none."""
         schedule = self._cards.get(card)
         number = schedule.number_of(pid) if schedule is not None else None
         if number is None:
@@ -306,7 +305,7 @@ class Broker:
         return number
 
     def _admit(self, connection: _Connection) -> None:
-        """Check that one more member fits, and watch its process."""
+        """Watch the process of a new member; raise `ShareError` if the broker is full."""
         if sum(len(one.members) for one in self._cards.values()) >= self._capacity:
             self._note({"event": "refused", "pid": connection.pid, "why": "full"})
             raise ShareError(

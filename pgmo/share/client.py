@@ -1,4 +1,4 @@
-"""Client of the broker, which takes turns on a card, and gives memory back between turns.
+"""Client that takes turns on a card from a broker, and gives memory back between turns.
 
     take() ──ask──▶ broker ──turn──▶ the iteration ──▶ give(): if crowded, idle memory is released
        └ pass, or no broker: the iteration runs without a turn
@@ -25,7 +25,7 @@ from pgmo.share.handshake import shake_hands
 from pgmo.share.protocol import VERSION, Lines, Message, encode
 
 GRACE = 5.0
-"""Seconds to wait for a broker's answer in addition to its promised maximum."""
+"""Seconds to wait in addition to a broker's maximum wait. Then the client leaves the broker."""
 
 RETRY, LONGEST_RETRY = 1.0, 60.0
 """First and longest interval between searches for a broker, in seconds. The interval doubles with
@@ -36,7 +36,7 @@ class TurnAnswer(Enum):
     """Answer to a request for a turn."""
 
     TURN = "turn"
-    PASS = "pass"  # the wait would be too long
+    PASS = "pass"  # the wait was too long
     ALONE = "alone"  # there is no broker
 
 
@@ -68,7 +68,7 @@ class MemoryHolder(Protocol):
         """Return the current sizes."""
 
     def give_back(self, *, between_turns: bool) -> None:
-        """Release idle memory at the end of a turn, or on the listener's thread between turns."""
+        """Release idle memory at the end of a turn, or between turns, perhaps on another thread."""
 
 
 class Client:
@@ -123,7 +123,7 @@ class Client:
         return self._held
 
     def take(self) -> TurnAnswer:
-        """Wait for a turn, at most as long as the broker has promised."""
+        """Wait for a turn and return the answer; without a broker, return `ALONE` immediately."""
         if os.getpid() != self._process:
             return TurnAnswer.ALONE
         with self._changed:

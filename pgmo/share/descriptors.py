@@ -4,8 +4,7 @@ import os
 import resource
 
 MOST_MEMBERS = 1000
-"""Maximum members of one broker. A member is a process on a card, so real machines have far fewer.
-"""
+"""Maximum number of members (processes on a card) of one broker. Real machines have far fewer."""
 
 GUESTS = 32
 """Additional connections for `status` queries and for clients that are refused."""
@@ -15,10 +14,10 @@ _OTHERS = 16  # opened later by the interpreter and by a command that the broker
 
 
 def member_capacity() -> int:
-    """Raise the descriptor limit as far as needed. Return the number of members that fit.
+    """Raise the descriptor limit if necessary, and return the number of members that it allows.
 
     The soft limit is raised no further than `MOST_MEMBERS` need, because commands that the broker
-    starts inherit it.
+    starts inherit this limit.
     """
     opened = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
     fixed = opened + GUESTS + _OTHERS

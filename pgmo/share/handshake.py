@@ -11,11 +11,11 @@ from pgmo.share.address import peer, refuse_others
 from pgmo.share.protocol import Lines, Message, encode
 
 GREETING = 2.0
-"""Seconds within which a broker must answer a greeting."""
+"""Seconds within which a broker must answer a greeting. Later, a `TimeoutError` is raised."""
 
 
 def shake_hands(address: Path, hello: Message) -> tuple[socket.socket, float, Lines, list[Message]]:
-    """Connect to a broker and greet it.
+    """Connect to a broker and greet it; raise the errors of `connect`, or `ShareError`.
 
     Returns:
         The connection, the broker's maximum wait in seconds, the decoder, and further messages.
@@ -72,7 +72,7 @@ def _limit_sends(connection: socket.socket) -> None:
 
 
 def status(address: Path) -> dict[str, Any]:
-    """Return the status of a broker: its cards and their members."""
+    """Return a broker's cards and their members; raise the errors of `connect` or `ShareError`."""
     with connect(address) as connection:
         connection.sendall(encode("status", {}))
         answer = _answer(connection, Lines(), f"the broker at {address} sends no answer")[0]
@@ -82,7 +82,7 @@ def status(address: Path) -> dict[str, Any]:
 
 
 def _answer(connection: socket.socket, lines: Lines, closed: str) -> list[Message]:
-    """Wait for at least one message; raise an error with the text `closed` if none comes."""
+    """Return one or more messages; raise `ShareError(closed)` if the connection has ended."""
     messages: list[Message] = []
     while not messages:
         data = connection.recv(1 << 16)

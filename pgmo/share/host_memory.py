@@ -1,4 +1,4 @@
-"""Memory of the host, as far as this process may use it."""
+"""Memory of the host that this process may use."""
 
 from pathlib import Path
 

@@ -68,7 +68,7 @@ def refuse(connected: socket.socket, why: str) -> None:
 
 
 def take_lock(address: Path) -> int:
-    """Return a descriptor that locks the address for one broker until it is closed."""
+    """Return a descriptor that locks the address until it is closed, or raise `ShareError`."""
     flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
     descriptor = os.open(address.with_name(f"{address.name}.lock"), flags, 0o600)
     try:

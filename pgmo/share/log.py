@@ -10,12 +10,13 @@ from pgmo.errors import FileError
 
 
 class Log:
-    """Append-only file. Without a path, nothing is written.
-
-    Each line is written by one system call, so it survives if the process is killed afterwards.
+    """Append-only file. Each line is one system call, so it survives the end of the process.
 
     Args:
-        path: path of the file. A new file is readable by this user alone.
+        path: path of the file, or None to write nothing. A new file is readable by this user alone.
+
+    Raises:
+        FileError: if the file cannot be opened.
     """
 
     def __init__(self, path: Path | None) -> None:
@@ -30,7 +31,7 @@ class Log:
             raise FileError(f"{path} cannot be written: {error.strerror}") from error
 
     def write(self, record: Mapping[str, Any]) -> None:
-        """Append one line with its number."""
+        """Append one line with its number, or raise `FileError`."""
         self._number += 1
         if self._file < 0:
             return

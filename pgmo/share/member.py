@@ -1,4 +1,4 @@
-"""The broker's state of one process that shares a card.
+"""State that the broker keeps of one process on a card.
 
 held     ▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓    bytes of the card that the process has now
 lasting  ▓▓▓▓▓▓▓▓              parameters, optimizer state: they stay between turns
@@ -13,7 +13,7 @@ _REMEMBERED = 8
 """Number of recent turns whose needs are kept. Older needs are forgotten, because lengths vary."""
 
 _SHORT = 0.25
-"""Longest pause between turns for which others wait, as a share of the member's mean turn."""
+"""Longest pause between turns for which other members wait, as a share of the mean turn."""
 
 _LEAST = 0.002
 """Minimum wait in seconds. A message takes this long on a busy machine."""
@@ -24,30 +24,31 @@ class Member:
     """One process on one card. Sizes are in bytes, times in seconds of the broker's clock.
 
     Args:
-        number: number of its first connection, which is never reused.
+        number: number of the process's first connection; never reused.
         pid: process ID.
         name: display name of the program.
         priority: each step doubles the process's share of the card.
-        held: bytes of the card that it has, as last reported.
-        idle: part of `held` that it would give back on request.
-        joined: time at which it connected.
+        held: bytes of the card that the process has, as last reported.
+        idle: part of `held` that the process would give back on request.
+        joined: time at which the process connected.
 
     Attributes:
         debt: `used` divided by the weight, raised to the schedule's `floor` at each request. The
             waiting member with the least debt is next.
-        used: total time of its turns.
-        turns: number of its turns.
-        asked: time since which it waits for a turn; None if it does not wait.
-        began: time since which it has a turn; None if it has no turn.
-        gave: time at which its last turn ended; None before the first.
-        gap: recent mean of the seconds from the end of a turn to its next request.
-        recalled: time since which the broker waits for its idle bytes, or for the end of a lost
+        used: total time of the member's turns.
+        turns: number of the member's turns.
+        asked: time since which the member waits for a turn; None if it does not wait.
+        began: time since which the member has a turn; None without a turn.
+        gave: time at which the member's last turn ended; None before the first.
+        gap: recent mean of the seconds from the end of a turn to the next request.
+        recalled: time since which the broker waits for the idle bytes, or for the end of a lost
             process; None if the broker does not wait.
-        crowded: whether the last message to it reported a crowded card.
-        overdue: whether its turn exceeds the deadline; others no longer wait for it.
-        late: whether the wait since `recalled` exceeds the deadline; others no longer wait for it.
-        squeezed: whether another member was overdue, late or lost during this turn. A squeezed turn
-            may have lacked memory, so it does not lower the known need.
+        crowded: whether the last message to the member reported a crowded card.
+        overdue: whether the turn exceeds the deadline, so that other members no longer wait.
+        late: whether the wait since `recalled` exceeds the deadline, so that other members no
+            longer wait.
+        squeezed: whether a member was overdue, late or lost during this turn. A squeezed turn may
+            have lacked memory, so it does not lower the known need.
         lost: whether the connection is gone while the process lives and keeps its memory.
     """
 
@@ -101,7 +102,7 @@ class Member:
 
     @property
     def expected(self) -> float | None:
-        """Time until which others wait for the member's next request; None if they do not wait."""
+        """Time until which other members wait for this member's next request; None for no wait."""
         away = self.asked is None and self.began is None and not self.lost
         if not away or self.gave is None or self.gap is None:
             return None

@@ -10,7 +10,7 @@ from pgmo.errors import ShareError
 
 
 class ProcessWatch:
-    """Calls `ended` once with a member's number when the member's process ends."""
+    """Watch that calls `ended` with a member's number when the member's process ends."""
 
     def __init__(self, selector: selectors.BaseSelector, ended: Callable[[int], object]) -> None:
         self._selector, self._ended = selector, ended
@@ -23,7 +23,7 @@ class ProcessWatch:
         return number in self._pidfds
 
     def add(self, number: int, pid: int) -> None:
-        """Watch a member's process, if the system has pidfds (Linux 5.3) and shows the process."""
+        """Watch a process if the system allows it; raise `ShareError` if no descriptor is left."""
         try:
             pidfd = os.pidfd_open(pid)
         except OSError as error:

@@ -15,7 +15,7 @@ from pgmo.errors import ShareError
 VERSION = 1
 
 LIMIT = 1 << 16
-"""Maximum length of a line, in bytes. A longer line does not come from pgmo."""
+"""Maximum length of an incomplete line, in bytes. A longer line does not come from pgmo."""
 
 MOST_PRIORITY = 8
 """Largest absolute priority. Each step doubles a client's share of the card."""
@@ -24,7 +24,7 @@ Message = dict[str, Any]
 
 
 def encode(kind: str, fields: Mapping[str, Any]) -> bytes:
-    """Encode a message."""
+    """Encode a message as a line of JSON."""
     return json.dumps({"kind": kind, **fields}, separators=(",", ":")).encode() + b"\n"
 
 

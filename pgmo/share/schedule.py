@@ -4,12 +4,12 @@
                 └▶ pass (the member has waited too long, and runs without a turn)
 
 If the needs of all members fit at once, each member gets a turn on request, and keeps its arena
-between turns. Otherwise the card is *crowded*: members release idle memory between turns, and only
-as many turns are granted as fit together, at least one. The member with the least used time,
-weighted by priority, is next.
+between turns. Otherwise the card is *crowded*: members release idle memory between turns. A turn is
+then granted if it fits beside the running turns, or if no turn runs. The member with the least used
+time, weighted by priority, is next.
 
-The broker cannot take memory from a running process. If a member exceeds the deadline, the others
-no longer wait for it and use the remaining memory.
+The broker cannot take memory from a running process. If a member exceeds the deadline, the other
+members no longer wait for it and use the remaining memory.
 """
 
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ Record = dict[str, Any]
 """One event, which is a line of the log. For an event to send, `to` has the client's number."""
 
 MARGIN = 32
-"""1/32 of the card stays free in simultaneous turns, because a turn may exceed past needs."""
+"""Divisor: 1 / `MARGIN` of the card stays free in simultaneous turns, in case a need grows."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class TurnSchedule:
     Each event method handles one event, and returns the records to log and send, in order.
 
     Attributes:
-        foreign: bytes of the card that processes which are not members hold.
+        foreign: bytes of the card that processes other than members hold, as last computed.
         floor: largest `debt` with which a turn has begun, in seconds.
         turns: number of granted turns.
     """
@@ -81,14 +81,14 @@ class TurnSchedule:
         return [record, *self._decide(fresh.joined)]
 
     def _sizes(self, member: Member, total: int, free: int) -> dict[str, int]:
-        """Update the sizes of the card, and return them with those of a member."""
+        """Update the sizes of the card, and return them with the sizes of a member."""
         self.total = self.rules.total or max(self.total, total)
         self._update_foreign(free, total)
         sizes = {"held": member.held, "idle": member.idle}
         return {**sizes, "total": self.total, "foreign": self.foreign}
 
     def number_of(self, pid: int) -> int | None:
-        """Return a process's member; None if there is none, or the system hides the process ID.
+        """Return the number of a process's member; None without one, or if the ID is hidden.
 
         A process in another PID namespace has the ID 0: each of its connections is a member.
         """
@@ -115,7 +115,7 @@ class TurnSchedule:
     def give(
         self, number: int, now: float, *, held: int, idle: int, need: int | None, free: int
     ) -> list[Record]:
-        """Handle the end of a turn."""
+        """Handle the end of a turn; without a turn, handle only the sizes."""
         member = self.members[number]
         if member.began is None:
             return self.released(number, now, held=held, idle=idle, free=free)
@@ -205,7 +205,7 @@ class TurnSchedule:
 
     @property
     def crowded(self) -> bool:
-        """Return whether the turns of all members do not fit at once."""
+        """Return whether the turns of all members do not fit at once, or a need is unknown."""
         if len(self.members) < 2:
             return False
         return not self._fit(list(self.members.values()))
@@ -258,7 +258,7 @@ class TurnSchedule:
         return not running or self._fit([head, *running], others)
 
     def _fit(self, turns: list[Member], others: list[Member] | None = None) -> bool:
-        """Return whether these members can have turns at once, next to the memory of the others."""
+        """Return whether members can have turns at once, next to the memory of `others`."""
         if any(one.need is None for one in turns):
             return False
         beside = [one for one in others or [] if one not in turns]
@@ -282,7 +282,7 @@ class TurnSchedule:
             one.squeezed = True
 
     def _credible_need(self, member: Member, need: int | None) -> int | None:
-        """Return the need that a turn shows. A squeezed turn can only raise the known need."""
+        """Return the need to record, or None. A squeezed turn can only raise the known need."""
         if need is None or not member.squeezed:
             return need
         return None if member.need is None else max(need, member.need)

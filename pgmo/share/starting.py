@@ -13,11 +13,11 @@ LINGER = 60.0
 """Seconds after which a broker without clients ends."""
 
 _WITHIN = 10.0
-"""Seconds within which a new broker must answer."""
+"""Seconds within which a new broker must answer. Later, a `ShareError` is raised."""
 
 
 def ensure_broker(address: Path) -> None:
-    """Start a broker in a separate process, unless one listens.
+    """Start a broker in a separate process, unless one listens; raise `ShareError` on failure.
 
     The new broker ends after `LINGER` seconds without clients.
     """
@@ -45,7 +45,7 @@ def ensure_broker(address: Path) -> None:
 
 
 def listens(address: Path) -> bool:
-    """Return whether a broker of this user listens."""
+    """Return whether a broker listens; raise `ShareError` if it is another user's."""
     try:
         connect(address).close()
     except TimeoutError:

@@ -1,20 +1,21 @@
 # Tests on the real CUDA build of PyTorch, without a GPU.
 #
-#   make test-fakecuda                          in an environment of its own: several gigabytes
+#   make test-fakecuda                          in the environment .venv-fakecuda: several gigabytes
 #   make test-fakecuda FAKECUDA_PYTHON=PYTHON   with a Python that has pgmo's dependencies, pytest,
 #                                               timm, diffusers and a CUDA build of torch
-#   make test-fakecuda FAKECUDA_ARGUMENTS='-m slow'   those that take longest, which are left out
+#   make test-fakecuda FAKECUDA_ARGUMENTS='-m slow'   the slow tests, which the other commands leave out
 
 FAKECUDA_OUT    ?= build/fakecuda
 FAKECUDA_VENV   ?= .venv-fakecuda
 FAKECUDA_PYTHON ?= $(FAKECUDA_VENV)/bin/python
 FAKECUDA_TORCH  ?= 2.11.0
-# Each worker holds the CUDA build of torch, and most tests wait for a process of their own. The tests
-# of one file share what they rehearse. In the order of their names, the longest files do not come last.
+# Each worker imports the CUDA build of torch, so there are at most four. Tests of one file share
+# rehearsals, so they run in one worker. Files run in the order of their names, because the file order
+# of `loadfile` would start the longest files last.
 FAKECUDA_PARALLEL ?= --numprocesses logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
-# PyPI's wheels of torch for Linux are CUDA builds. The environment keeps itself out of git, and uses
-# the native module that another one has built in the checkout, of the same Python.
+# PyPI's wheels of torch for Linux are CUDA builds. Git ignores the environment. If the checkout
+# contains a native module, which make setup builds, pgmo is not compiled again.
 $(FAKECUDA_VENV)/bin/python:
 	@echo "Installs the CUDA build of torch $(FAKECUDA_TORCH), CuPy, timm and diffusers in $(FAKECUDA_VENV): several gigabytes"
 	$(PYTHON) -m venv $(FAKECUDA_VENV)

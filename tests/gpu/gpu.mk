@@ -1,9 +1,9 @@
-# What needs a GPU: the benchmarks of bench/gpu and the tests of tests/gpu, what is owed first.
+# Benchmarks of bench/gpu and tests of tests/gpu, which need a GPU. Parts without a result run first.
 #
-#   make gpu-check RESULTS=dir    under nine minutes; without a GPU it says so and ends well
+#   make gpu-check RESULTS=dir    takes under nine minutes; without a GPU, prints a message and exits with 0
 #
-# Uses the system's Python as it is, with the torch that is installed there: no virtual environment,
-# no network. Packages that are missing can come as wheels in PYTHONPATH.
+# Uses the system's Python with its torch, without a virtual environment or a network. Missing packages
+# can be wheels in PYTHONPATH.
 
 GPU_PYTHON ?= python3
 RESULTS    ?= bench/results/gpu

@@ -78,7 +78,7 @@ $(eval $(call native_build,address,-O1 -g -fno-omit-frame-pointer -fsanitize=add
   -fno-sanitize-recover=all))
 $(eval $(call native_build,thread,-O1 -g -fno-omit-frame-pointer -fsanitize=thread))
 
-# --- the oracle notices a broken engine -----------------------------------------------------------
+# --- mutants: attacks must detect broken code -----------------------------------------------------
 #
 # Each line of a list breaks a copy of one source file, and the attack must fail. See mutants.sh.
 

@@ -1,4 +1,4 @@
-"""Optimizers whose state takes none to several times the parameters' memory."""
+"""Optimizers without state, and with state of up to several times the parameters' memory."""
 
 import torch
 from network import Network, parser, train

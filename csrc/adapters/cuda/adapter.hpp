@@ -5,9 +5,9 @@
 // Every method may be called from any thread. forks.hpp lists the locks that a method may hold
 // while it calls upstream, the engine or the pages.
 //
-// Three kinds of blocks have a deleter of pgmo: slots, blocks of windows, and blocks that the
-// engine tracks. All other blocks have upstream's deleter. `raw_deleter` also returns upstream's
-// deleter, which torch compares with the deleters of blocks in pools.
+// Three kinds of blocks from `allocate` have a deleter of pgmo: slots, blocks of windows, and
+// blocks that the engine tracks. All others keep the deleter that upstream gave them. `raw_deleter`
+// returns upstream's deleter, which torch compares with the deleters of blocks in pools.
 
 #pragma once
 
@@ -44,8 +44,7 @@ namespace {
 
 class TorchCudaAdapter : public CUDAAllocator {
  public:
-// Generated: methods that only forward, and macros that name the other methods of this torch
-// version.
+// Generated: methods that only forward, and macros that name this torch version's other methods.
 #include "torch_cuda_forwarders.inc"
 
   TorchCudaAdapter(CUDAAllocator* upstream, int index)
@@ -123,8 +122,8 @@ class TorchCudaAdapter : public CUDAAllocator {
   void recordStream(const c10::DataPtr& data, c10::cuda::CUDAStream stream) override {
     const int index = data.get() == nullptr ? -1 : upstream_of(data.get_deleter());
     if (index < 0) {
-      // A library's block with upstream's deleter. The allocator beneath reuses its memory only
-      // after the other stream's work. So `raw_delete` must not return the block to its gap.
+      // A library's block with upstream's deleter. The allocator beneath reuses the block's memory
+      // only after the other stream's work. So `raw_delete` must not return the block to its gap.
       Device* const device = known_device(data.device().index());
       if (device != nullptr && device->splits.any()) device->splits.forget_block(data.get());
       return upstream_->recordStream(data, stream);
@@ -384,7 +383,7 @@ class TorchCudaAdapter : public CUDAAllocator {
   }
 
   // Return a block of a window, or nullptr if the allocator beneath must serve the request. Throws
-  // torch's out-of-memory error if the session's limit on pages is reached.
+  // torch's out-of-memory error if no page is available and the session has a limit on pages.
   void* paged_block(Device& device, size_t bytes, uint32_t stream, uint64_t pool = 0) const {
     void* block = block_for(device, bytes, stream, pool);
     const bool limited = device.limit.load(std::memory_order_relaxed) != ~uint64_t{0};

@@ -16,7 +16,7 @@ struct Holding {
   CUDAAllocator* upstream;
   void* block;
   Device* device;
-  uint64_t absences;  // `absences` when the block was taken
+  uint64_t absences;  // value of the counter `absences` when the block was taken
 };
 
 // Free an arena's block: `pgmo_arena::give_back`.

@@ -5,9 +5,9 @@
 //     segments of that allocator, pages ─▶ took               bytes actually taken from the card
 //
 // The allocator beneath serves some private pools as it would without pgmo: pools of CUDA graphs,
-// and some of MemPool. The bytes of these pools count both as reserved and as taken. The model
-// serves all other private pools: MemPools that pages serve, and graphs' pools with expandable
-// segments of pgmo.
+// and some of MemPool. The bytes of these pools count on both sides: as reserved by plain PyTorch,
+// and as taken. The model serves all other private pools: MemPools that pages serve, and graphs'
+// pools with expandable segments of pgmo.
 //
 // Only device.hpp includes this file.
 
@@ -56,9 +56,8 @@ class BaselineFeed {
   // native allocator, or if the card's memory cannot be queried.
   void begin(int device, const ActivePools& pools, CUDAAllocator* upstream);
 
-  // Record a block that pgmo has served. `freed` records the program's free; if other streams use
-  // the block, the model delays the free, like PyTorch. `pool`: number of the block's MemPool; 0:
-  // none.
+  // `allocated` records a block that pgmo has served, `freed` its free by the program. If other
+  // streams use the block, the model delays the free, like PyTorch. `pool`: see pgmo_baseline.h.
   void allocated(void* block, size_t bytes, cudaStream_t stream, uint64_t pool) {
     pgmo_baseline* const model = model_.load(std::memory_order_acquire);
     if (model == nullptr) return;
@@ -202,10 +201,10 @@ class BaselineFeed {
   const ActivePools* pools_ = nullptr;  // pools of the device, not owned
 };
 
-// Return the device's feed; nullptr if pgmo does not support devices of this index. In device.hpp.
+// Return the device's feed; nullptr if its index is unsupported. Defined in device.hpp.
 BaselineFeed* feed_of(int device);
 
-// Return whether the entry is about a segment of graphs, whose pages call `took` themselves.
+// Return whether the entry is about a segment of graphs: GraphDevice calls `took` for its pages.
 bool is_of_graphs(const TraceEntry& entry);
 
 void BaselineFeed::traced(const TraceEntry& entry) {

@@ -14,24 +14,24 @@ namespace {
 
 Adapters<TorchCudaAdapter, CUDAAllocator, kMostUpstreams> adapters("CUDA");
 bool stored = false;        // whether pgmo_install, rather than torch, installed the adapter
-bool left_beneath = false;  // an adapter could not be uninstalled: another allocator wrapped it
+bool left_beneath = false;  // an adapter could not be uninstalled: another allocator came after it
 
 // Return the installed adapter, or the adapter for torch's current allocator if none is installed.
-// Throws c10::Error if that allocator wraps an adapter.
+// Throws c10::Error if that allocator was installed after an adapter, and so may wrap it.
 TorchCudaAdapter* current_adapter() {
   CUDAAllocator* now = get();
   if (TorchCudaAdapter* ours = adapters.find(now)) return ours;
   // Two adapters in one chain of allocators would treat each other's blocks as torch's.
   TORCH_CHECK((!left_beneath && !stored) || adapters.wraps(now),
-              "the current CUDA allocator wraps the adapter of an earlier session of pgmo; remove "
-              "that allocator first");
+              "the current CUDA allocator was installed after pgmo's adapter, and may wrap it; "
+              "remove that allocator first");
   return adapters.over(now);
 }
 
 // Throw in a forked child, whose device belongs to the parent. Called before any driver call.
 void require_own_device() {
   TORCH_CHECK(!forked.load(),
-              "CUDA cannot be used in a process that was forked after it had been "
+              "CUDA cannot be used in a process that was forked after CUDA had been "
               "initialized: use the 'spawn' start method");
 }
 

@@ -154,7 +154,7 @@ class DeferredFrees {
       if (is_done(waiting_.front())) {
         done.push_back(waiting_.front().block);
         waiting_.pop_front();
-      } else {  // move it behind the others
+      } else {  // check this block again after all others
         waiting_.splice(waiting_.end(), waiting_, waiting_.begin());
       }
     }

@@ -93,7 +93,7 @@ struct Device {
   Fraction fraction;
   std::atomic<bool> trim_due{false};  // call `trim_cache_beneath` once no lock is held
   SplitBlocks splits;
-  std::atomic<int64_t> stays_beneath{0};  // unused bytes beneath after the cache was last emptied
+  std::atomic<int64_t> stays_beneath{0};  // least unused bytes beneath since the last emptied cache
   // Totals at the last reset of torch's accumulated statistics.
   std::array<std::atomic<int64_t>, kTotals> before_reset{};
   Failures failures;
@@ -244,14 +244,14 @@ void report_release(const Device& device, void* block) {
   if (noted) history().note_release(device.index, block, static_cast<size_t>(bytes));
 }
 
-// Release the block in each engine, until an engine returns that the block was a slot. Return false
-// if no engine does; engines that tracked the block have then forgotten it.
+// Release the block in each engine, until one of them had the block as a slot. Return false if none
+// had; engines that tracked the block have then forgotten it.
 bool release_slot(const Device& device, void* block) {
   return device.any_engine(
       [&](pgmo_engine* engine) { return api->release(engine, block) == PGMO_SLOT; });
 }
 
-// Free a slot or a block of a window. Return false if it belongs to the allocator beneath.
+// Free a slot or a block of a window. Return false if the block belongs to the allocator beneath.
 bool release_own(const Device& device, void* block) {
   if (release_slot(device, block)) return true;
   return device.pages() != nullptr && pages_api->deallocate(device.pages(), block) != 0;

@@ -3,8 +3,8 @@
 //
 // A typical case: a request fails in a backward pass, and the program catches the error and tries a
 // smaller batch. Autograd's device thread also has a reference to the error, and needs the GIL to
-// drop this reference. So a request that fails while an earlier error exists waits until that error
-// is dropped, and is retried.
+// drop this reference. So a request that fails while an earlier error exists waits for a limited
+// time until an error is dropped. Then the request is retried.
 //
 // Only out_of_memory.hpp includes this file.
 

@@ -21,8 +21,9 @@
 namespace c10::cuda::CUDACachingAllocator::pgmo {
 namespace {
 
-// Give idle arenas and pages back. Return whether any were given back, so that a retry may succeed.
-// Does nothing during a graph capture, whose addresses must not change.
+// Give idle arenas and pages back. Return whether a retry may succeed: some were given back, or the
+// allocator beneath may use more of the memory fraction now. Does nothing during a graph capture,
+// whose addresses must not change.
 bool relieve(Device& device) {
   if (device.pools.any()) return false;
   // While a pool is active, torch's allocator keeps its cache, and would keep the arena there.
@@ -105,25 +106,31 @@ void count_pages_in(std::string& text, const Device& device, const pgmo_pages_st
       text += "arenas hold " + binary_units(now.arena_bytes) + ", of which " +
               binary_units(now.live_slot_bytes) + " are in use; ";
     }
-    text += "blocks of this session outside the plan hold " +
-            binary_units(now.live_fallback_bytes) + ".";
+    text +=
+        "blocks of this session without a slot hold " + binary_units(now.live_fallback_bytes) + ".";
     const std::lock_guard guard(device.mutex);
     if (!device.advice.empty()) text += "\n" + device.advice;
   }
   TORCH_CHECK_WITH(OutOfMemoryError, false, text);
 }
 
-// Throw an out-of-memory error in torch's words, because the session's limit on pages is reached.
-// The allocator beneath cannot raise this error, because it does not count pages.
+// Throw an out-of-memory error in torch's words, because no page is available and the session has a
+// limit on pages. The allocator beneath cannot raise this error, because it does not count pages.
 [[noreturn]] void throw_beyond_limit(Device& device, size_t bytes) {
   size_t available = 0, total = 0;
   const OnDevice on(device.index);
-  if (cudaMemGetInfo(&available, &total) != cudaSuccess) (void)cudaGetLastError();
+  std::string capacity;  // empty if the driver does not know it
+  if (cudaMemGetInfo(&available, &total) == cudaSuccess) {
+    capacity = " GPU " + std::to_string(device.index) + " has a total capacity of " +
+               binary_units(total) + " of which " + binary_units(available) + " is free.";
+  } else {
+    (void)cudaGetLastError();
+  }
   try {
     TORCH_CHECK_WITH(OutOfMemoryError, false, "CUDA out of memory. Tried to allocate ",
-                     binary_units(bytes), ". GPU ", device.index, " has a total capacity of ",
-                     binary_units(total), " of which ", binary_units(available),
-                     " is free. The session may use no more: its limit is reached.");
+                     binary_units(bytes), ".", capacity,
+                     " pgmo's pages cannot serve this request; the session may have at most ",
+                     binary_units(device.limit.load()), " in pages.");
   } catch (const c10::OutOfMemoryError& error) {
     ++device.failures.ooms;
     throw_out_of_memory(device, error);
@@ -138,8 +145,8 @@ bool adds_to_error(const Device& device) {
 }
 
 // Call `ask` (a request to the allocator beneath). If it fails, give idle memory back and retry. If
-// it fails again, wait until another thread has dropped an earlier error, and retry once more. In
-// PyTorch's statistics, the request counts as at most one failure.
+// it fails again, wait a limited time for other threads to drop earlier errors; if they do, retry
+// once more. In PyTorch's statistics, the request counts as at most one failure.
 template <typename Ask>
 auto ask_again_if_relieved(Device& device, CUDAAllocator* upstream, Ask&& ask) {
   const auto retries = [&] {

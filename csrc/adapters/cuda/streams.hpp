@@ -19,7 +19,9 @@ namespace {
 
 class StreamNumbers {
  public:
+  // Maximum number of streams whose requests get numbers. pgmo serves no request of other streams.
   static constexpr uint32_t kMost = 64;
+  // Maximum number of further streams that record or wait for events. Events of others are ignored.
   static constexpr uint32_t kMostOrderOnly = 256;
 
   // Return the stream's number. The first call for a stream gives it a new number. Return nullopt

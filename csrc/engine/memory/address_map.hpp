@@ -48,8 +48,7 @@ class AddressMap {
     }
   }
 
-  // Erase the entries for which `erases(address, value)` returns true. An entry may be tested
-  // repeatedly.
+  // Erase the entries for which `erases(address, value)` returns true. May test entries repeatedly.
   template <typename Predicate>
   void erase_if(Predicate&& erases) noexcept {
     for (std::size_t at = 0; at < cells_.size();) {

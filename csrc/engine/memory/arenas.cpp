@@ -43,7 +43,7 @@ void Arenas::add(const Segment& segment) {
   }
   for (const Segment& other : segments_) {
     if (segment.stream_index == other.stream_index) {
-      throw std::invalid_argument("the stream has an arena already");
+      throw std::invalid_argument("this stream, or the spilled slots, have an arena already");
     }
     if (segment.spilled() != other.spilled() &&
         segment.spilled() != (segment.begin > other.begin)) {

@@ -113,7 +113,7 @@ class Arenas {
 
   // Add an arena. Throws std::bad_alloc. Throws std::invalid_argument, and changes nothing, if
   //  - the arena is not a valid memory range,
-  //  - its stream has an arena already,
+  //  - its stream, or the spilled slots, have an arena already,
   //  - its offsets overlap those of another arena,
   //  - the spill arena would not have the highest offsets, or
   //  - there are too many streams.

@@ -230,8 +230,7 @@ bool Engine::hold_idle(bool serving, std::uintptr_t& from) {
   return scan.stopped();
 }
 
-// Remove the ranges in `returning_` from the late set. Append to `empty` the retired arenas without
-// blocks.
+// Remove the ranges in `returning_` from the late set. Append emptied retired arenas to `empty`.
 void Engine::release_held_idle(std::vector<pgmo_arena>& empty) noexcept {
   const Guard guard(lock_);
   for (const pages::Extent& range : returning_) {

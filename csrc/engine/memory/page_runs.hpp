@@ -44,8 +44,7 @@ class LatestOrder {
  public:
   explicit LatestOrder(std::uint32_t arenas) : arenas_(arenas) {}
 
-  // Return the maximum of two rows, arena by arena. If one is null (order unknown), return the
-  // other.
+  // Return the maximum of two rows, arena by arena. Ignore a row that is null (order unknown).
   const Tick* later(const Tick* one, const Tick* other);
 
  private:

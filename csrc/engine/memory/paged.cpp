@@ -109,8 +109,7 @@ bool Engine::occupy(std::uintptr_t address, Bytes bytes, pages::PlannedRange& ra
   return false;
 }
 
-// Notify the page space that a slot was freed. Give the arena back if it is empty. The caller must
-// not hold the lock.
+// Notify the page space that a slot was freed, and give an empty arena back. Call without the lock.
 void Engine::vacate(std::uintptr_t address, const Arenas::Released& released) noexcept {
   if (released.range != nullptr && !pages::PlannedRange::fully_mapped(released.generation)) {
     space_.load()->vacate(*released.range, {address, released.bytes}, released.generation);

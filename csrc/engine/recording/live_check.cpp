@@ -18,7 +18,7 @@ void LiveCheck::allocated(std::uintptr_t address, std::uint64_t bytes,
   }
   if (clash != live_.end()) {
     std::fprintf(stderr,
-                 "pgmo: PGMO_CHECK failed: %llu bytes at %#llx (%s) would overlap the living block "
+                 "pgmo: PGMO_CHECK failed: %llu bytes at %#llx (%s) would overlap the live block "
                  "of %llu bytes at %#llx (%s).\nThis is a bug in pgmo; please report it.\n",
                  static_cast<unsigned long long>(bytes), static_cast<unsigned long long>(address),
                  origin, static_cast<unsigned long long>(clash->second.bytes),

@@ -35,7 +35,7 @@ struct Event {
 
   Kind kind;
   std::uint8_t in_gap = 0;   // kRequest: 1 if the block lies in a gap of framework memory
-  std::uint16_t thread = 0;  // number of the thread: threads are numbered by their first event
+  std::uint16_t thread = 0;  // number of the thread, in the order of the threads' first events
   std::int32_t tag = -1;     // kRequest: the thread's tag; -1: unknown
   std::uint32_t block = kNoBlock;  // kRequest, kFree, kShared: the block's number
   std::uint32_t reserved = 0;

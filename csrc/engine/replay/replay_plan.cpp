@@ -44,7 +44,7 @@ ReplayPlan::ReplayPlan(std::span<const PlannedRequest> requests, Bytes arena_byt
     } else {
       check(fits(request.alternate), "the second offset is outside the arena or not aligned", row);
       check(request.end > start + ticks && request.end <= start + 2 * ticks,
-            "a second slot for a lifetime of less than one iteration or more than two", row);
+            "a second slot for a lifetime of at most one iteration or more than two", row);
       ++seconds;
     }
   }

@@ -15,9 +15,9 @@ namespace {
 
 // Nodes per block of the shortest tries, enough to place every block once.
 constexpr std::uint64_t kNodesPerBlock = 3;
-constexpr std::uint64_t kFirstRound = 500;  // nodes
-constexpr std::uint64_t kRound = 4000;
-constexpr double kMemory = 1 << 30;  // bytes for all racers of a window
+constexpr std::uint64_t kFirstRound = 500;  // nodes of each racer in the first round
+constexpr std::uint64_t kRound = 4000;      // nodes of each racer in a later round
+constexpr double kMemory = 1 << 30;         // bytes for all racers of a window
 
 // Return entry `index` (from 1) of the sequence 1 1 2 1 1 2 4 1 1 2 1 1 2 4 8 ... (Luby, Sinclair,
 // Zuckerman 1993). With n = 2^(k-1), its first 2n - 1 entries are its first n - 1 entries twice,
@@ -82,8 +82,7 @@ class Racer {
     } else if (!at_bound_ && !best_.blocks.empty() && std::popcount(tries_) % 2 == 0) {
       order_ = similar_order(best_, seed_, first_ + tries_ * stride_);
     } else {
-      // Each try length has its own position in the sequence of orders. So every order gets short
-      // and long tries.
+      // Each try length has its own next order, so that each order gets short and long tries.
       const auto level = static_cast<std::size_t>(std::countr_zero(length));
       if (next_.size() <= level) next_.resize(level + 1, first_);
       order_ = search_order(window_, seed_, next_[level]);

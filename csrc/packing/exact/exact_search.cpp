@@ -160,8 +160,7 @@ bool ExactSearch::earlier(const Open& a, const Open& b) {
   return a.low != b.low ? a.low < b.low : a.turn < b.turn;
 }
 
-// Sort open blocks by rising `low`, then by turn. Open blocks are nearly sorted, so try insertion
-// sort first.
+// Sort open blocks by rising `low`, then by turn: by insertion, because they are nearly sorted.
 void ExactSearch::sort(Level& level) {
   std::vector<Open>& open = level.open;
   std::size_t moves = 0;
@@ -193,8 +192,7 @@ bool ExactSearch::settle(Level& level) {
       for (const Open& other : level.open) {
         if (other.low >= rest) break;
         if (other.block == block.block || !interfere(other.block, block.block)) continue;
-        // No remaining block can lie in the hole below this block, so this block could lie in the
-        // hole itself.
+        // No remaining block can lie in the hole below this block, so this block could lie there.
         if (first && other.low >= block.top + size_[block.block]) return false;
         first = false;
         rest = std::min(rest, other.low + size_[other.block]);
@@ -243,8 +241,7 @@ bool ExactSearch::split(Level& level) {
   crossing_.assign(sections, 0);
   Rank wrapping = 0;
   for (const Open& open : level.open) {
-    // Count all sections of a block except its first: each of these is joined to its left
-    // neighbour.
+    // Count all sections of a block except its first: each is joined to its left neighbour.
     const Rank begin = begin_[open.block] + 1, end = end_[open.block];
     if (begin < sections) ++crossing_[begin];
     if (end < sections) {
@@ -288,8 +285,7 @@ bool ExactSearch::split(Level& level) {
   return true;
 }
 
-// Assign turns in a part by the remaining load: blocks with the fullest section come first, ties in
-// search order.
+// Assign turns in a part: blocks with the fullest section come first, ties in search order.
 void ExactSearch::order_by_load(Level& level, std::size_t begin, std::size_t end) {
   const auto each_section = [&](const Open& open, auto visit) {
     const Rank first = begin_[open.block], last = end_[open.block];

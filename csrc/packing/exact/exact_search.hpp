@@ -36,12 +36,10 @@ class ExactSearch {
  public:
   enum class State { kOpen, kFound, kInfeasible };
 
-  // `order` contains all blocks of the window; `capacity` is in units. The window must outlive the
-  // search.
+  // `order` contains all blocks of the window, which must outlive the search. `capacity`: in units.
   ExactSearch(const Window& window, Bytes capacity, const SearchOrder& order);
 
-  // Continue for at most `nodes` nodes, and return the state. `stopped` is polled regularly; true
-  // ends the call.
+  // Continue for at most `nodes` nodes, or until `stopped` returns true, and return the state.
   State run(std::uint64_t nodes, const std::function<bool()>& stopped);
 
   std::uint64_t nodes() const { return nodes_; }

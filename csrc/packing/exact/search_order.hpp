@@ -1,5 +1,4 @@
-// Orders in which exact search tries blocks. The order decides whether the search succeeds. No
-// order is always good.
+// Orders in which exact search tries blocks. Whether the search succeeds depends on the order.
 
 #pragma once
 

@@ -26,9 +26,9 @@ struct Part {
 };
 
 // Add to `spared` the blocks that fit below the bound, wherever the blocks that overlap them in
-// time lie. Return the remaining blocks. If a block overlaps k others of `sum` bytes, there are at
-// most k + 1 gaps below the bound, of together bound - sum bytes. All offsets are multiples of the
-// unit, so a gap that is too small is smaller by at least a unit.
+// time lie. Return the remaining blocks. If a block overlaps k others with `sum` bytes in total,
+// there are at most k + 1 gaps below the bound, with at least bound - sum bytes in total. All
+// offsets are multiples of the unit, so a gap that is too small is smaller by at least a unit.
 Part spare(const Ring& ring, Bytes bound, Bytes unit, std::vector<BlockId>& spared) {
   std::vector<bool> gone(ring.size.size());
   const auto ranks = static_cast<std::size_t>(ring.ranks);
@@ -117,8 +117,7 @@ Part by_sections(const Part& part) {
   return result;
 }
 
-// Cut a part between ranks that no block crosses. A circle with such a cut becomes one or more
-// lines.
+// Cut a part between ranks that no block crosses. A circle becomes a line for each cut.
 std::vector<Part> cut(const Part& part) {
   const Rank ranks = part.ranks;
   std::vector<Rank> crossing(ranks + 1);  // number of blocks that cross from the previous rank
@@ -187,8 +186,7 @@ class Heights {
   std::vector<Offset> raised_, within_;
 };
 
-// Move blocks that are alive in all sections of the part into its base. Return whether there were
-// such blocks.
+// Move blocks that are alive in all sections of a part into its base. Return whether any moved.
 bool sink(const Ring& ring, Part& part, Offsets& offsets) {
   Part rest;
   rest.ranks = part.ranks;

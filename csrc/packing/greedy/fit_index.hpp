@@ -25,8 +25,7 @@ class FitIndex {
   // Insert all blocks again. `preference` contains each block once, the most preferred first.
   void fill(const std::vector<BlockId>& preference);
 
-  // Return the position in the preference of the best block with begin >= low and end <= high, or
-  // kNone.
+  // Return the first position in `preference` of a block that lives within [low, high), or kNone.
   Rank best_within(Rank low, Rank high) const;
 
   void remove(BlockId block);

@@ -72,8 +72,7 @@ Rank SkylinePacker::best_on(const Line& line) const {
   return std::min(before, index_.best_within(0, end - length_));
 }
 
-// Put the block on the line. This splits the line into the part left of the block, the block, and
-// the part right of it.
+// Put the block on the line. The line splits into the parts beside the block and the block's top.
 void SkylinePacker::put(std::int32_t index, BlockId block) {
   const Line line = lines_[index];
   offsets_[block] = line.height;

@@ -17,8 +17,8 @@ namespace pgmo::packing {
 namespace {
 
 constexpr std::uint64_t kEndless = std::numeric_limits<std::uint64_t>::max();
-constexpr std::uint64_t kFirstRound = 500'000;  // units of about 20 ns
-constexpr std::uint64_t kLongestRound = 16'000'000;
+constexpr std::uint64_t kFirstRound = 500'000;       // work of the first round, in units of 20 ns
+constexpr std::uint64_t kLongestRound = 16'000'000;  // maximum work of a round, in the same units
 // Units without progress, per block, after which the search ends.
 constexpr std::uint64_t kPatience = 2'000'000;
 
@@ -42,7 +42,7 @@ struct SearchContext {
   bool stopped() const { return monitor.stopped(); }
 };
 
-// Both searches of one thread.
+// The order search and the ejection search of one thread.
 class Searcher {
  public:
   Searcher(SearchContext& shared, const Offsets& incumbent, Bytes arena, std::uint64_t seed)

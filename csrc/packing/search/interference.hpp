@@ -6,8 +6,7 @@
 //               |= b =|        Block b begins during x's life. Such blocks are adjacent in an
 //                              array that is sorted by begin.
 //
-// The lists of interfering blocks are computed in advance if they have at most `kListed` entries in
-// total.
+// If the lists of interfering blocks have at most `kListed` entries, they are computed in advance.
 
 #pragma once
 

@@ -37,8 +37,7 @@ class Monitor {
   Bytes arena() const { return arena_.load(std::memory_order_relaxed); }
   Bytes bound() const { return bound_.load(std::memory_order_relaxed); }
 
-  // Return whether the search should end now. Reads the clock, so call it only every few hundred
-  // steps.
+  // Return whether the search should end now. Reads the clock: call it every few hundred steps.
   bool stopped() const;
 
   void stop() { stop_.store(true, std::memory_order_relaxed); }

@@ -110,8 +110,7 @@ void OrderSearch::swap_pairs() {
   }
 }
 
-// Sort the blocks by falling key, equal keys by block number. Key and block number are packed in
-// one integer.
+// Sort the blocks by falling key, then by number. One integer contains both key and number.
 void OrderSearch::sort_by_key(float power) {
   for (std::size_t i = 0; i < packed_.size(); ++i) {
     const double key = log_lifetime_[i] + power * log_size_[i] + tried_[i];

@@ -40,7 +40,7 @@ class OrderSearch {
     return arena_ < before;
   }
 
-  // Lower the target to an arena that another search found. Blocks above it then get larger keys.
+  // Lower the target to an arena that another search found.
   void lower_target(Bytes arena) { target_ = std::min(target_, arena); }
 
   // Return the best packing that this search has found.
@@ -66,7 +66,7 @@ class OrderSearch {
   std::vector<BlockId> outstanding_;  // blocks above the target in the last attempt
   Bytes current_ = kUnknown;          // arena of the current order
   Bytes arena_ = kUnknown;            // arena of the best packing
-  Bytes target_ = kUnknown;
+  Bytes target_ = kUnknown;           // arena that the next attempts are to fall below
   Offsets best_;
   std::uint64_t work_ = 0;
 

@@ -27,7 +27,7 @@ bool Space::settle(PlannedRange& range, std::vector<Extent> covered) noexcept {
   try {
     pool_.clocks().catch_up();
     widen_to_pages(covered);
-    // Admit the runs with pages first, so that the search for missing pages does not take these.
+    // Admit the runs with pages first, so that the search for missing pages does not take theirs.
     std::size_t complete = 0;
     std::vector<Extent> blocked;
     runs = by_completeness(covered, complete);

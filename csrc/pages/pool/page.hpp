@@ -27,8 +27,7 @@ namespace pgmo::pages {
 struct Page;
 
 struct PagePlace {
-  // What a thread does here without the lock `state`. No other thread may change the place
-  // meanwhile.
+  // Work of a thread without the lock `state`. No other thread may change the place meanwhile.
   enum class Step : std::uint8_t {
     kNone,
     kGetsPage,

@@ -65,8 +65,7 @@ class Pool {
 
   // --- requires `state` -------------------------------------------------------------------------
 
-  // Add a block to all of these places. If this needs a device call, change nothing and return
-  // false.
+  // Add a block to these places. If this needs a device call, change nothing and return false.
   bool enter(Places places, Stream stream) noexcept;
 
   // Remove a block from these places. `marks`: the last uses of the block.
@@ -100,8 +99,8 @@ class Pool {
   // two places may hold each other's planned page, and one of them is always in use.
   bool take_strayed() noexcept { return std::exchange(strayed_, false); }
 
-  // Lower the highest occupancy, which limits page creation, to the current one. Does nothing while
-  // a range is held.
+  // Set the highest occupancy, up to which pages are created, to the current occupancy. Does
+  // nothing while a range is held.
   void forget_peak() noexcept;
 
   // Hold places of a planned range as a whole. Each place must have a page. Blocks are no longer
@@ -286,19 +285,19 @@ class Pool {
 
   std::deque<Page> pages_;
   List<Page> free_;
-  List<Page> idle_;        // the longest idle page first
-  List<Page> gone_;        // unused elements of `pages_`
-  List<PagePlace> stale_;  // the oldest mapping first
-  std::size_t held_ = 0;
-  std::size_t untouched_ = 0;  // pages among `held_` that are `untouched`
-  std::size_t occupied_ = 0;
+  List<Page> idle_;            // the longest idle page first
+  List<Page> gone_;            // unused elements of `pages_`
+  List<PagePlace> stale_;      // the oldest mapping first
+  std::size_t held_ = 0;       // number of pages, without pages that are gone
+  std::size_t untouched_ = 0;  // number of these pages that are `untouched`
+  std::size_t occupied_ = 0;   // number of these pages that are used, or about to be used
   // Highest `occupied_` since `forget_peak`, or in the iteration before the last `nothing_missed`.
   // Not raised while a range is held.
   std::size_t highest_ = 0;
-  std::size_t limit_ = ~std::size_t{0};
-  std::size_t held_ranges_ = 0;
-  std::uint64_t arrangement_ = 0;  // number of the last arrangement
-  bool exact_ = true;              // whether no range is held as a whole
+  std::size_t limit_ = ~std::size_t{0};  // maximum of `held_`
+  std::size_t held_ranges_ = 0;          // number of ranges that are held as a whole
+  std::uint64_t arrangement_ = 0;        // number of the last arrangement
+  bool exact_ = true;                    // whether no range is held as a whole
   bool strayed_ = false;
   std::size_t beyond_ = 0;       // extra pages for slots that were refused
   std::size_t held_before_ = 0;  // `held_` before the extra pages; 0: none to give back

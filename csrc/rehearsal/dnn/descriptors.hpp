@@ -66,8 +66,7 @@ size_t bytes_of(int data_type);
 struct Descriptor;
 using Shared = std::shared_ptr<const Descriptor>;
 
-// Value of an attribute: plain bytes, or copies of other descriptors, made when the attribute was
-// set.
+// Value of an attribute: plain bytes, or copies of descriptors as they were when it was set.
 struct Value {
   int64_t count = 0;
   std::vector<char> bytes = {};
@@ -78,8 +77,8 @@ struct Descriptor {
   int kind = 0;
   std::map<int, Value> values = {};
 
-  // Return the value of an attribute; `descriptor` and `number` return its first element. If it is
-  // not set, return null (`find`, `descriptor`), `otherwise`, or an empty vector (`numbers`).
+  // Return the value of an attribute; `descriptor` and `number` return its first element. If the
+  // attribute is not set, return null (`find`, `descriptor`), `otherwise`, or nothing (`numbers`).
   const Value* find(int attribute) const;
   Shared descriptor(int attribute) const;
   int64_t number(int attribute, int64_t otherwise) const;

@@ -196,8 +196,7 @@ void note_workspace(const Descriptor& plan, size_t bytes, int64_t address) {
 
 }  // namespace fakecuda::dnn
 
-// Return the bytes of the largest workspace in use so far, including reserves of recurrent
-// networks.
+// Return the bytes of the largest workspace in use so far, with reserves of recurrent networks.
 extern "C" size_t fakecuda_dnn_workspace() {
   const fakecuda::Guard guard(fakecuda::state_mutex());
   return fakecuda::dnn::largest;

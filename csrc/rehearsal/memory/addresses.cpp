@@ -1,5 +1,4 @@
-// Device addresses: ranges of the process's own address space, which use no memory until they are
-// written.
+// Device addresses: ranges of the process's address space, which use no memory until written.
 
 #include <sys/mman.h>
 

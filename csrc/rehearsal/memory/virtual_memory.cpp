@@ -252,8 +252,7 @@ CUresult cuMemExportToShareableHandle(void* shareable, CUmemGenericAllocationHan
   return CUDA_SUCCESS;
 }
 
-// In the process that has created the memory, the result is the existing handle, with one more
-// reference.
+// In the process that has created the memory, return the existing handle, with one more reference.
 CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* handle, void* shareable,
                                         CUmemAllocationHandleType type) {
   if (!supports_virtual_memory() || type != kDescriptor) return CUDA_ERROR_NOT_SUPPORTED;

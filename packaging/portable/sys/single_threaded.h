@@ -1,5 +1,5 @@
-// In the place of glibc's header, which older versions do not have: libstdc++ asks it whether
-// atomic operations can be saved.
+// Replacement for a glibc header that older versions lack. libstdc++ reads this variable: if it is
+// false, libstdc++ uses atomic operations.
 
 #pragma once
 

@@ -1,1 +1,1 @@
-"""Adapters. Each installs pgmo's engine under the allocator of one framework."""
+"""Adapters. Each installs pgmo's engine over the allocator of one framework."""

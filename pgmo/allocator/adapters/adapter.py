@@ -55,12 +55,12 @@ class Adapter(ABC):
 
     @property
     def unified_memory(self) -> tuple[int, int]:
-        """Peak bytes of unified memory, and the card's free bytes before; zeros if not in use."""
+        """Peak bytes of unified memory, and the card's free bytes before; 0, 0 if none is used."""
         return 0, 0
 
     @property
     def requested_bytes(self) -> int:
-        """Bytes of all requests of the process on a device with pages; 0 on other devices."""
+        """Bytes of all requests of the process on the device so far; 0 if they are not counted."""
         return 0
 
     @property
@@ -70,7 +70,7 @@ class Adapter(ABC):
 
     @property
     def delegation_reason(self) -> str:
-        """Reason why the framework's allocator should serve all requests; "" if it should not."""
+        """Reason why the session should serve no requests; "" if it should serve them."""
         return ""
 
     def choose_pages(self, wanted: bool, limit: int) -> None:  # noqa: B027
@@ -84,11 +84,11 @@ class Adapter(ABC):
 
     @abstractmethod
     def install(self) -> None:
-        """Install the engine under the framework's allocator."""
+        """Install the engine over the framework's allocator, unless it is installed."""
 
     @abstractmethod
     def uninstall(self) -> None:
-        """Uninstall the engine."""
+        """Uninstall the engine if no session needs it; raise `AdapterError` if that fails."""
 
     @abstractmethod
     def take_arena(self, size: int, stream: int) -> Memory | None:
@@ -108,16 +108,16 @@ class Adapter(ABC):
 
     @abstractmethod
     def empty_cache(self, *, pages: bool = False) -> None:
-        """Return the framework's unused memory to the system; with `pages`, also idle pages."""
+        """Return unused memory of the framework to the system; with `pages`, also idle pages."""
 
     def spare_memory(self, on: bool) -> None:  # noqa: B027
-        """Switch the framework's own allocator between a low peak (on) and speed (off)."""
+        """Switch the framework's allocator between a low peak (on) and speed, if it can switch."""
 
     def after_replay(self, plan: Plan) -> None:  # noqa: B027
         """Prepare for the next iteration, which is expected to follow the plan."""
 
     def advise(self, text: str) -> None:  # noqa: B027
-        """Set the text to append to out-of-memory errors, if the framework supports it."""
+        """Set the text to append to out-of-memory errors, if the framework supports a text."""
 
     def baseline(self) -> Baseline | None:
         """Return the modelled memory of plain PyTorch; None if there is no model."""

@@ -3,9 +3,9 @@
     with pgmo.optimize(framework="cupy") as session:       installs it, and uninstalls it at the end
     cupy.cuda.set_allocator(pgmo.cupy_allocator())         installs it permanently
 
-Nothing is compiled. The upstream allocator may be CuPy's pool, another allocator (managed memory,
-CUDA's asynchronous pool, RMM), or plain `cudaMalloc`. Requests inside `cupy.cuda.using_allocator`
-do not reach pgmo.
+Nothing is compiled. The allocator beneath (`upstream`) may be CuPy's pool, another allocator
+(managed memory, CUDA's asynchronous pool, RMM), or plain `cudaMalloc`. Requests inside
+`cupy.cuda.using_allocator` do not reach pgmo.
 """
 
 import ctypes
@@ -25,8 +25,7 @@ ALIGNMENT = 512
 """Alignment of every block in bytes, as in `cudaMalloc` and CuPy's pools."""
 
 _held: dict[int, tuple[object, Callable[[], object] | None]] = {}
-"""Arenas and spilled memory, by context number: the memory, and a callback to run before its free.
-"""
+"""Arenas and spilled memory, by context number, each with a callback to run before its free."""
 ctypes.pythonapi.Py_IncRef(ctypes.py_object(_held))  # arrays may outlive this module
 
 _contexts = itertools.count(1)
@@ -72,19 +71,22 @@ class Cupy(Adapter):
     def install(self) -> None:
         """Wrap CuPy's current allocator, unless it is pgmo's already.
 
-        Inside `cupy.cuda.using_allocator`, this wraps the allocator of the calling thread only.
+        Inside `cupy.cuda.using_allocator`, this wraps only the calling thread's allocator.
         """
         allocator = current_or_over_it(self._cuda)
         if self._cuda.get_allocator() is not allocator:
             exchange(self._cuda, allocator)
         if self._allocator is not allocator:
             self._detach()
-            self._route.forget_streams()  # their numbers are of an earlier session or process
+            self._route.forget_streams()  # an earlier session or process has numbered them
             self._allocator = allocator
         allocator.attach(self.index, self._route)
 
     def uninstall(self) -> None:
-        """Uninstall the adapter. Existing arrays stay valid, and can be freed as before."""
+        """Uninstall the adapter, unless it stays in use. Existing arrays stay valid.
+
+        Raise `AdapterError` if the program has replaced CuPy's allocator.
+        """
         allocator = self._allocator
         self._detach()
         if allocator is None or allocator.serves or allocator.stays:
@@ -102,7 +104,7 @@ class Cupy(Adapter):
             self._allocator = None
 
     def take_arena(self, size: int, stream: int) -> Memory | None:
-        """Allocate a block on a stream from the upstream allocator; None for an unused stream."""
+        """Allocate a block on a stream from the allocator beneath; None for an unused stream."""
         handle = self._route.handle(stream)
         if handle is None:
             return None
@@ -154,7 +156,7 @@ class Cupy(Adapter):
         )
 
     def empty_cache(self, *, pages: bool = False) -> None:
-        """Free the pool's cached blocks before replay allocates its arenas."""
+        """Free the cached blocks of the allocator beneath, if it is a pool of CuPy."""
         free = getattr(getattr(self._upstream, "__self__", None), "free_all_blocks", None)
         if free is not None:
             with self._cuda.Device(self.index):
@@ -178,7 +180,7 @@ _adapters: dict[int, Cupy] = {}
 
 
 def cupy_adapter(index: int | None = None) -> Cupy:
-    """Return this process's adapter for a CUDA device, by default the current device."""
+    """Return this process's adapter for a CUDA device; None for the current device."""
     index = cupy_device(imported_cupy(), index)
     if index not in _adapters:
         _adapters[index] = Cupy(index)
@@ -188,12 +190,13 @@ def cupy_adapter(index: int | None = None) -> Cupy:
 def cupy_allocator() -> _core.CupyAllocator:
     """Return an allocator for `cupy.cuda.set_allocator`, on top of CuPy's current allocator.
 
-    `pgmo.optimize(framework="cupy")` does not need this call: a session installs such an allocator
-    and uninstalls it at its end. If the program has installed the allocator, sessions use it and
-    keep it installed. While no session is open, the upstream allocator serves all requests.
+    `pgmo.optimize(framework="cupy")` does not need this call: a session installs the allocator, and
+    uninstalls it at the end. If the program has installed the allocator, sessions use it and keep
+    it installed. While no session is open, CuPy's previous allocator serves all requests.
 
     Returns:
-        A function that takes a size in bytes and returns a `cupy.cuda.MemoryPointer`.
+        A function that takes a size in bytes and returns a `cupy.cuda.MemoryPointer`; the current
+        allocator if it is pgmo's.
 
     Raises:
         AdapterError: if CuPy is missing.

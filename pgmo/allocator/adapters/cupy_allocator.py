@@ -1,13 +1,13 @@
 """Allocator that replaces CuPy's allocator.
 
     cupy.ndarray ──▶ CupyAllocator ──allocate──▶ engine ──▶ a slot:  UnownedMemory ─▶ Block
-                          └──miss──▶ the upstream allocator ─▶ UnownedMemory ─▶ Block
+                          └──miss──▶ the allocator beneath ──▶ UnownedMemory ─▶ Block
 
 CuPy frees an array's memory by dropping the last reference to the memory's owner, a native object.
-The owner's destructor frees the block. A block of the upstream allocator has a native owner only if
+The owner's destructor frees the block. A block of the allocator beneath has a native owner only if
 it was allocated while the engine recorded or served. Requests and frees run in native code
 (csrc/bindings/cupy_allocator.cpp). This module installs the allocator, and handles failures of the
-upstream allocator.
+allocator beneath.
 """
 
 import atexit
@@ -26,7 +26,7 @@ _NO_MEMORY = 2
 PER_THREAD = 2
 """CUDA's handle of the per-thread default stream, the same in all threads."""
 
-# At exit, CuPy may be unloaded before the last blocks are freed. So frees at exit call nothing; the
+# At exit, CuPy may be unloaded before the last blocks are freed. So frees at exit do nothing. The
 # end of the process frees the memory.
 atexit.register(_core.end_blocks)
 
@@ -41,7 +41,7 @@ def exchange(cuda: Any, allocator: Callable[[int], Any]) -> None:
 
 
 def current_or_over_it(cuda: Any) -> _core.CupyAllocator:
-    """Return CuPy's current allocator if it is pgmo's, else a new one on top of it."""
+    """Return CuPy's current allocator if it is pgmo's, else a new allocator on top of it."""
     current = cuda.get_allocator()
     if isinstance(current, _core.CupyAllocator):
         return current
@@ -49,10 +49,10 @@ def current_or_over_it(cuda: Any) -> _core.CupyAllocator:
 
 
 def free_idle_arena(route: _core.CupyRoute, error: BaseException) -> bool:
-    """Free an idle arena after an out-of-memory error; return whether there was one.
+    """Free idle arenas after an out-of-memory error; return whether an arena was freed.
 
-    If no arena is idle, add a note to the error that names the memory that pgmo holds. For other
-    errors, return False and add no note.
+    If no arena is idle, add a note to the error that states the memory of pgmo. For other errors,
+    return False and add no note.
     """
     if not is_out_of_memory(error):
         return False
@@ -61,8 +61,8 @@ def free_idle_arena(route: _core.CupyRoute, error: BaseException) -> bool:
     now = route.engine.statistics()
     error.add_note(
         f"pgmo: arenas hold {format_bytes(now['arena_bytes'])}, of which "
-        f"{format_bytes(now['live_slot_bytes'])} are in use; blocks of this session outside "
-        f"the plan hold {format_bytes(now['live_fallback_bytes'])}."
+        f"{format_bytes(now['live_slot_bytes'])} are in use; blocks of this session without "
+        f"a slot hold {format_bytes(now['live_fallback_bytes'])}."
         + (f"\n{route.advice}" if route.advice else "")
     )
     return False

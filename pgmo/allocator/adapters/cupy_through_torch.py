@@ -70,7 +70,7 @@ def cupy_torch_allocator() -> Any:
 
 
 def quick_request(torch: Any) -> Callable[[int, int, int], int]:
-    """Return a faster `torch.cuda.caching_allocator_alloc` for requests on the current device.
+    """Return a function like `torch.cuda.caching_allocator_alloc`, if possible a faster one.
 
     `caching_allocator_alloc` spends half of its time on switching the device. The check asks torch
     for the current device, because torch may change CUDA's device later than its own.

@@ -32,7 +32,10 @@ class DeviceMemory:
     concurrent: bool
 
     def oversubscription(self, managed: int) -> float:
-        """Return the ratio of managed to free bytes; above 1, pages move over the bus."""
+        """Return the ratio of `managed` bytes to free bytes; above 1, pages move over the bus.
+
+        If no byte is free, return 1.
+        """
         return managed / self.free if self.free else float(managed > 0)
 
     def require_managed(self) -> None:

@@ -12,7 +12,10 @@ _finding = new_reentrant_lock()
 
 
 def adapter_of(device: object, framework: str = "torch") -> Adapter:
-    """Return the adapter of a device; None stands for the default device."""
+    """Return the adapter of a device; None stands for the current CUDA device, else the CPU.
+
+    Raise `AdapterError` if the framework or the device is missing.
+    """
     name = str(device)
     _, _, index = name.partition(":")
     number = int(index) if index else None
@@ -41,7 +44,7 @@ def _has_cuda() -> bool:
 
 
 def cuda_adapter(adapter: Adapter) -> "TorchCuda | None":
-    """Return the adapter if it is PyTorch's for a CUDA device, else None."""
+    """Return the adapter if it is PyTorch's for a CUDA device; None for other adapters."""
     if not adapter.device.startswith("cuda"):
         return None
     from pgmo.allocator.adapters.torch_cuda import TorchCuda

@@ -36,7 +36,7 @@ class Hints:
         self._advise(address, size, _PREFERRED_LOCATION, self._device)
 
     def keep_on_host(self, address: int, size: int) -> None:
-        """Set the host as the preferred location of a range; the device reads it over the bus."""
+        """Set the host as the preferred location of a range, which the device can access."""
         self._advise(address, size, _PREFERRED_LOCATION, _HOST)
         self._advise(address, size, _ACCESSED_BY, self._device)
 

@@ -34,7 +34,7 @@ class OperatorCalls:
         self._library.ask("pgmo_observe_operators", begins, ends)
 
     def ignore(self) -> None:
-        """Stop all reports. Any thread may call this."""
+        """Stop the reports of this adapter. Any thread may call this."""
         global _observing
         if _observing is self:
             _observing = None

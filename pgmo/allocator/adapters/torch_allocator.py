@@ -22,9 +22,9 @@ def torch_allocator() -> Any:
     """Return pgmo's adapter for `torch.cuda.memory.change_current_allocator`.
 
     `change_current_allocator` is torch's own way to replace its allocator, and works only before
-    CUDA is used. `pgmo.optimize` does not need it: a session installs the adapter at any time, or
-    uses an installed adapter. While no session is open, pages serve all requests if the device has
-    virtual memory. On other devices, torch's own allocator serves them.
+    CUDA is used. `pgmo.optimize` does not need this call, because a session can install the adapter
+    at any time. While no session is open, pages serve all requests if the device has virtual
+    memory. On other devices, or with `PGMO_PAGES=0`, torch's own allocator serves all requests.
 
     Returns:
         An object whose `allocator()` is a `torch._C._cuda_CUDAAllocator`.
@@ -53,7 +53,7 @@ def torch_allocator() -> Any:
 
 @cache
 def _wrapper() -> Any:
-    """Return a small extension module, which wraps the adapter in an object of torch's type."""
+    """Return an extension module, which wraps the adapter in an object of torch's type."""
     source = module_source()
     ready = find_prebuilt(source)
     if ready is not None:
@@ -71,7 +71,7 @@ def _wrapper() -> Any:
 
 
 def module_source() -> AdapterSource:
-    """Return the source and flags of the small extension module."""
+    """Return the source and flags of the extension module."""
     flags = pybind_abi(imported_torch()._C)
     python = f"python {sysconfig.get_config_var('SOABI')}"
     include = ("-isystem", sysconfig.get_path("include"))

@@ -15,8 +15,8 @@ from pgmo.errors import AdapterError
 ALIGNMENT = 64
 """Alignment of every block in bytes, as in c10's CPU allocator. Vectorised kernels need it."""
 
-# Parameters of `mallopt` in glibc's malloc.h, and the range in bytes in which glibc adjusts its
-# mmap threshold.
+# Parameters of `mallopt` in glibc's malloc.h; and the smallest and largest mmap threshold in bytes
+# that glibc chooses by itself.
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 _MALLOC_VARIABLES = ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "GLIBC_TUNABLES")
 _SPARING_LIMIT, _GLIBC_LIMIT = 128 << 10, 32 << 20
@@ -38,7 +38,7 @@ class TorchCpu(Adapter):
         self.engine.lend_idle(True)
 
     def install(self) -> None:
-        """Install the engine under torch's current CPU allocator, unless it is installed."""
+        """Install the engine over torch's current CPU allocator, unless it is installed."""
         engine = ctypes.c_void_p(_core.engine_api()), ctypes.c_void_p(self.engine.handle)
         self._library.call("pgmo_install", *engine)
 
@@ -47,29 +47,29 @@ class TorchCpu(Adapter):
         self._library.call("pgmo_uninstall")
 
     def take_arena(self, size: int, stream: int) -> Memory:
-        """Allocate a block of `size` bytes from the upstream allocator. The CPU has one stream."""
+        """Allocate a block of `size` bytes from the allocator beneath. The CPU has one stream."""
         memory = Memory()
         self._library.call("pgmo_take_arena", ctypes.c_size_t(size), ctypes.byref(memory))
         return memory
 
     def take_spill(self, size: int) -> Memory:
-        """Raise `AdapterError`, because all memory is the host's."""
+        """Raise `AdapterError`, because the CPU's memory is already on the host."""
         raise AdapterError("the CPU's memory is the host's: there is nowhere to spill to")
 
     def empty_cache(self, *, pages: bool = False) -> None:
-        """Return pages without live blocks to the system, including pages of detached arenas."""
+        """Return idle pages of arenas to the system; while slots serve, only of removed arenas."""
         self.engine.return_idle()
 
     def spare_memory(self, on: bool) -> None:
         """Set whether glibc returns large blocks to the system as soon as they are freed.
 
         While no slots serve, glibc would keep freed blocks of up to 32 MiB in a fragmented heap.
-        The setting affects the whole process and costs page faults, so it is on for a few
-        iterations only. Switching it off sets the mmap threshold to its largest value, because
-        glibc cannot resume its own adjustment.
+        The setting affects the whole process and costs page faults, so it is on only in recordings
+        without a plan. Switching it off sets the mmap threshold to its largest value, because glibc
+        cannot resume its own adjustment. If the user has set malloc's limits, nothing changes.
         """
         if any(name in os.environ for name in _MALLOC_VARIABLES):
-            return  # the user has chosen the limits
+            return
         with contextlib.suppress(AttributeError):
             mallopt = ctypes.CDLL(None).mallopt
             limit = _SPARING_LIMIT if on else _GLIBC_LIMIT

@@ -30,8 +30,8 @@ ALIGNMENT = 512
 
 _ERROR_PATIENCE = 50
 """Maximum milliseconds that a failing request waits, once, for another thread to drop an earlier
-out-of-memory error. The traceback of that error keeps tensors alive. An `except` clause that
-allocates while it holds its own error waits for the full time."""
+out-of-memory error. The traceback of that error keeps tensors alive. After this time, the request
+fails. An `except` clause that allocates while it holds its own error waits for the full time."""
 
 _FOREIGN = 0
 """Kind of a live block that the framework's own allocator served."""
@@ -71,7 +71,7 @@ class TorchCuda(Adapter):
 
     @property
     def delegation_reason(self) -> str:
-        """Reason to delegate every request, if PyTorch uses the driver's own pool; else ""."""
+        """Reason to serve no requests, if PyTorch uses the driver's own pool; else ""."""
         import torch
 
         if torch.cuda.memory.get_allocator_backend() != "cudaMallocAsync":
@@ -82,7 +82,7 @@ class TorchCuda(Adapter):
         )
 
     def install(self) -> None:
-        """Wrap torch's current CUDA allocator, unless it is pgmo's already."""
+        """Wrap torch's current CUDA allocator, unless pgmo has wrapped it; begin the session."""
         import torch
 
         torch.cuda.init()  # type: ignore[no-untyped-call]
@@ -121,7 +121,6 @@ class TorchCuda(Adapter):
 
     @property
     def _has_open_session(self) -> bool:
-        """Return whether a session is open on the device."""
         return any(one._is_open and one.index == self.index for one in _all_adapters())
 
     def _ask_with(self, function: str, values: "np.ndarray") -> None:
@@ -130,7 +129,7 @@ class TorchCuda(Adapter):
         self.library.ask(function, self.index, address, ctypes.c_size_t(len(values)))
 
     def for_another_session(self) -> "TorchCuda":
-        """Return an adapter with a separate engine, for one more session on the device."""
+        """Return an unused adapter with its own engine, for one more session on the device."""
         same = [one for one in _all_adapters() if one.index == self.index]
         free = next((one for one in same if not one._is_open), None)
         return free or torch_cuda(self.index, len(same))
@@ -140,7 +139,7 @@ class TorchCuda(Adapter):
         self.library.ask("pgmo_take_turn", self.index, ctypes.c_void_p(self.engine.handle))
 
     def uninstall(self) -> None:
-        """Uninstall the adapter. Existing tensors stay valid, and can be freed as before."""
+        """End the session. Uninstall the adapter if nothing else needs it. Tensors stay valid."""
         self._is_open = False
         if self._has_open_session:
             return
@@ -163,7 +162,7 @@ class TorchCuda(Adapter):
         self._ask_with("pgmo_survive", np.ascontiguousarray(foreign, np.uint64))
 
     def take_arena(self, size: int, stream: int) -> Memory | None:
-        """Allocate an arena for a stream: addresses if the session uses pages, else a block."""
+        """Reserve addresses for an arena; without pages, allocate a block of the framework."""
         if not self.library.ask("pgmo_knows_stream", self.index, ctypes.c_uint64(stream)):
             return None
         if self.pages:
@@ -187,15 +186,15 @@ class TorchCuda(Adapter):
         return memory
 
     def card(self) -> DeviceMemory:
-        """Return the device's current memory."""
+        """Return the device's free and total memory now."""
         out = (ctypes.c_uint64 * 3)()
         self.library.call("pgmo_card", self.index, out)
         return DeviceMemory(self.device, free=out[0], total=out[1], concurrent=bool(out[2]))
 
     def empty_cache(self, *, pages: bool = False) -> None:
-        """Return cached memory to the driver.
+        """Return cached memory and idle pages to the driver.
 
-        A session with pages keeps it unless `pages` is set, because arenas reuse its idle pages.
+        A session with pages does this only if `pages` is set, because arenas reuse idle pages.
         """
         self.library.ask("pgmo_poll", self.index)
         if pages or not self.pages:
@@ -214,7 +213,7 @@ class TorchCuda(Adapter):
         return self.library.pointer("pgmo_space_of", self.index)
 
     def baseline(self) -> Baseline | None:
-        """Return figures for plain PyTorch and pgmo; None if PyTorch is not modelled."""
+        """Return the device's figures for plain PyTorch and pgmo; None if there is no model."""
         return device_baseline(self.index)
 
     def note_sleep(self) -> None:
@@ -272,14 +271,14 @@ def torch_cuda(index: int | None = None, session_index: int = 0) -> TorchCuda:
 
 
 def device_baseline(index: int) -> Baseline | None:
-    """Return a device's figures for plain PyTorch and pgmo; None if PyTorch is not modelled."""
+    """Return a device's figures for plain PyTorch and pgmo; None if there is no model."""
     figures = baseline_of(adapter_library(), index)
     return figures and replace(figures, slept=index in _SLEPT)
 
 
 @cache
 def adapter_library() -> AdapterLibrary:
-    """Return the compiled adapter; it is loaded once."""
+    """Return the adapter's library. The first call compiles it if needed, and loads it."""
     library = load_adapter(cuda_source())
     library.call("pgmo_know_pages", ctypes.c_void_p(_core.pages_api()), 0)
     observe(library)
@@ -295,7 +294,7 @@ def pages_wanted() -> bool:
 
 
 def serve_without_session() -> None:
-    """Serve all devices from pages until the process ends. CUDA must be initialized."""
+    """Let pages serve requests until the process ends. CUDA must be initialized."""
     use_pages_always()
     adapter_library().call("pgmo_install")
 

@@ -1,4 +1,4 @@
-"""Compilation of adapters against the installed PyTorch, and free memory in PyTorch's segments."""
+"""Sources and compiler flags of PyTorch's adapters, and free memory in PyTorch's segments."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -34,8 +34,8 @@ def cuda_source() -> AdapterSource:
 def pybind_abi(torch_c: Any) -> list[str]:
     """Return the compiler flags for pybind11 that torch's own module was compiled with.
 
-    pybind11 shares types only between modules with equal settings. Newer versions of torch do not
-    publish the settings, because their version of pybind11 determines them by itself.
+    pybind11 shares types only between modules with equal settings. For newer versions of torch, the
+    result is empty, because their version of pybind11 determines the settings by itself.
     """
     names = ("COMPILER_TYPE", "STDLIB", "BUILD_ABI")
     settings = {name: getattr(torch_c, f"_PYBIND11_{name}", None) for name in names}
@@ -69,7 +69,7 @@ def cuda_source_of(name: str, *flags: str, abi: tuple[str, ...] = ()) -> Adapter
 
 
 def imported_torch() -> Any:
-    """Return the module `torch`."""
+    """Return the module `torch`; raise `AdapterError` if it is not installed."""
     try:
         import torch
     except ImportError as error:
@@ -80,7 +80,7 @@ def imported_torch() -> Any:
 
 
 def torch_with_cuda() -> Any:
-    """Return the module `torch`, if it can use CUDA."""
+    """Return the module `torch`; raise `AdapterError` if it is missing or cannot use CUDA."""
     torch = imported_torch()
     if torch.version.cuda is None:
         raise AdapterError(

@@ -1,4 +1,4 @@
-"""Folder of compiled adapters. pgmo loads only files that the current user owns.
+"""Folder of compiled adapters. pgmo loads only files that the current user or root owns.
 
     CACHE/adapters/
         torch_cpu-2.13.0-0123456789abcdef.so      the library, followed by its seal
@@ -18,7 +18,7 @@ from pathlib import Path
 
 ADAPTERS = "adapters"
 LEFT = re.compile(r".+\.(tmp|lock|partial)")
-"""Names of files that only a compilation needs. Earlier versions of pgmo wrote `.tmp`."""
+"""Names of files that only a compilation needs. Earlier versions of pgmo wrote `.tmp` files."""
 
 _loads = count(1)
 
@@ -39,11 +39,11 @@ def loadable(library: int, path: Path) -> Path:
 
     Each call returns a new path: the loader treats equal paths as the same library, but the system
     reuses descriptor numbers. The path is valid in other processes, too: PyTorch's snapshots run
-    addr2line on it to name C++ functions.
+    addr2line on it to name C++ functions. Without /proc, the result is `path`.
 
     Args:
-        library: the open file; a duplicate stays open, because the library stays loaded.
-        path: path of the file, returned on systems without /proc.
+        library: descriptor of the open file. A duplicate stays open while the library is loaded.
+        path: path of the file.
     """
     # Repeated "../fd/" makes the path unique. Repeated slashes would not, because `Path` joins
     # them.

@@ -1,8 +1,8 @@
 """Compilation of adapters on the user's machine, once per version of the framework.
 
 An adapter includes the framework's own headers, whose classes differ between versions. Wheels of
-pgmo contain some adapters (`prebuilt.py`). Compiling takes a few seconds. Compiled adapters are
-kept in the user's cache directory (`PGMO_CACHE_DIR`).
+pgmo contain some adapters (`prebuilt.py`). Other adapters are compiled in a few seconds, and kept
+in the user's cache directory (`PGMO_CACHE_DIR`).
 """
 
 import hashlib
@@ -88,8 +88,7 @@ def compiled_library(path: Path, what: str, build: Callable[[Path], Path]) -> It
     """Yield a path from which a library can be loaded; build the library if needed.
 
     If several processes start at once, one process builds the library and the other processes wait.
-    If the cache cannot be trusted or written, the library is built for this process only, with a
-    message.
+    If the cache cannot be trusted or written, the library is built for this process only.
 
     Args:
         path: path in the cache, in the folder of adapters of `cache_directory()`.
@@ -97,7 +96,7 @@ def compiled_library(path: Path, what: str, build: Callable[[Path], Path]) -> It
         build: builds the library in an empty temporary folder; returns the file.
 
     Raises:
-        AdapterError: if the cache folder is a file, or there is no temporary folder.
+        AdapterError: if the cache folder is a file, there is no temporary folder, or `build` fails.
     """
     with ExitStack() as opened:
         library, path = _open(path, what, build, opened)
@@ -107,7 +106,7 @@ def compiled_library(path: Path, what: str, build: Callable[[Path], Path]) -> It
 
 @contextmanager
 def kept_adapter(source: AdapterSource) -> Iterator[Path]:
-    """Yield a path to an adapter in the cache. Compile nothing and change nothing.
+    """Yield a path from which an adapter in the cache can be loaded. Compile and change nothing.
 
     Raises:
         AdapterError: if there is no compiler, because the file name depends on the compiler's
@@ -131,7 +130,7 @@ def adapter_path(source: AdapterSource) -> Path:
 
 
 def native_sources() -> Path:
-    """Return the directory of the native sources, in the installed package or in a checkout."""
+    """Return the directory of pgmo's native sources; raise `AdapterError` if it is missing."""
     package = Path(__file__).resolve().parents[2]
     for candidate in (package / "_csrc", package.parent / "csrc"):
         if (candidate / "engine" / "pgmo_engine.h").exists():
@@ -140,7 +139,7 @@ def native_sources() -> Path:
 
 
 def find_compiler(what: str) -> list[str]:
-    """Return the command of the C++ compiler: `CXX`, else the first found of g++, c++, clang++."""
+    """Return the C++ compiler's command (`CXX`, g++, c++ or clang++), or raise `AdapterError`."""
     chosen = os.environ.get("CXX", "").strip()
     for candidate in (chosen,) if chosen else ("g++", "c++", "clang++"):
         program, *arguments = shlex.split(candidate)  # as in CXX="ccache g++"
@@ -152,7 +151,7 @@ def find_compiler(what: str) -> list[str]:
 
 
 def _fingerprint(source: AdapterSource, sources: Path, compiler: list[str]) -> str:
-    """Return a digest of all inputs of the binary."""
+    """Return a digest of the inputs of the binary: pgmo's sources, flags, versions, compiler."""
     digest = hashlib.sha256()
     for path in native_files(source, sources):
         digest.update(path.read_bytes())
@@ -173,7 +172,7 @@ def native_files(source: AdapterSource, sources: Path) -> list[Path]:
 def _open(
     path: Path, what: str, build: Callable[[Path], Path], opened: ExitStack
 ) -> tuple[int, Path]:
-    """Return a descriptor and the path of the library; build it if the cache does not have it."""
+    """Return a descriptor and the path of a library; build the library if the cache lacks it."""
 
     @cache
     def built() -> Path:
@@ -230,7 +229,7 @@ def _build(what: str, build: Callable[[Path], Path], opened: ExitStack) -> Path:
 
 
 def compile_adapter(source: AdapterSource, folder: Path, *more: str) -> Path:
-    """Compile an adapter in the folder of its generated files; return the result's path."""
+    """Compile an adapter in the folder of its generated files; return the path of the library."""
     sources, compiler = native_sources(), find_compiler(source.what)
     target = folder / f"{source.name}.so"
     extra = shlex.split(os.environ.get(_EXTRA_FLAGS, ""))

@@ -16,7 +16,7 @@ _NEEDED = ("cuda_runtime_api.h", "crt/host_defines.h")
 
 
 def cuda_include() -> Path:
-    """Return the first complete folder of CUDA headers: CUDA_HOME, CUDA_PATH, wheels, toolkits."""
+    """Return the first complete folder of CUDA headers; raise `AdapterError` if there is none."""
     for folder in _candidates():
         if all((folder / name).exists() for name in _NEEDED):
             return folder

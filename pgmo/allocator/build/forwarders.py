@@ -1,16 +1,16 @@
-"""Generator of the methods by which the CUDA adapter forwards requests to the upstream allocator.
+"""Generator of the methods by which the CUDA adapter forwards requests to the allocator beneath.
 
 PyTorch's `CUDAAllocator` has about forty virtual methods, whose set and signatures change with
 almost every version. The adapter's source defines some of them. This module generates the other
 methods from the headers of the installed PyTorch, just before the adapter is compiled.
 
-A method that takes an address may get the address of a slot, which the upstream allocator does not
-know. Such methods are forwarded only if they are listed here after a review. If such a method is
-not listed, the adapter is not compiled.
+A method that takes an address may get the address of a slot, which the allocator beneath does not
+know. A method that takes an address is forwarded only if it was reviewed and is listed here. If the
+method is not listed, the adapter is not compiled.
 
-PyTorch reports the events that a program records and waits for to an object whose class represents
-a whole interpreter. The adapter's class (csrc/adapters/cuda/history/trace.hpp) only receives these
-reports, so this module generates its other methods, which throw.
+PyTorch reports each event that a program records or waits for. The receiver must be of a class that
+represents a whole interpreter. The adapter's class (csrc/adapters/cuda/history/trace.hpp) only
+receives these reports, so this module generates all other methods of the class. They throw.
 
 Source: `c10/cuda/CUDACachingAllocator.h`, `c10/core/CachingDeviceAllocator.h`,
 `c10/core/Allocator.h` and `c10/core/impl/PyInterpreter.h` of PyTorch 2.6 to 2.15.
@@ -108,8 +108,8 @@ _WHAT_TO_DO = (
 def forwarders(include: Path) -> str:
     """Return the C++ methods of the adapter's class that forward requests to `upstream_`.
 
-    The first lines define a macro for each method written by hand that the installed version has,
-    such as `PGMO_HAS_markCaptureBegin`.
+    The first lines define macros such as `PGMO_HAS_markCaptureBegin`: one for each method written
+    by hand, if the installed version has the method.
 
     Raises:
         AdapterError: if the headers are missing or not understood, a method that takes an address
@@ -143,7 +143,10 @@ def forwarders(include: Path) -> str:
 
 
 def trace_methods(include: Path) -> str:
-    """Return C++ methods that throw, for all methods of an interpreter except traces."""
+    """Return C++ methods that throw, for all methods of an interpreter except traces.
+
+    Raise `AdapterError` if the header is missing or has changed.
+    """
     version, path = _version(include), include / _TRACE_HEADER
     methods = _find_class({path: _read(path, version)}, _TRACE_CLASS, version).methods
     traces = {one.name.removeprefix(_TRACE) for one in methods if one.name.startswith(_TRACE)}
@@ -163,7 +166,7 @@ def _refused(method: Method) -> str:
 
 
 def _classes(include: Path, version: str) -> list[ClassText]:
-    """Return the allocator's class, then its bases, nearest first."""
+    """Return the allocator's class, followed by its base classes, nearest first."""
     texts = {include / name: _read(include / name, version) for name in _HEADERS}
     classes: list[ClassText] = []
     wanted = [_ROOT]
@@ -201,7 +204,7 @@ def _read(path: Path, version: str) -> str:
 
 
 def _version(include: Path) -> str:
-    """Return PyTorch's version for messages. Not all versions have it in a header."""
+    """Return PyTorch's version for messages. Only some versions have it in a header."""
     try:
         text = (include.parent / "version.py").read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
@@ -211,13 +214,12 @@ def _version(include: Path) -> str:
 
 
 def _signature(method: Method) -> str:
-    """Return name and parameter types without namespaces, which not all headers write."""
+    """Return name and parameter types without namespaces, because some headers omit them."""
     types = (_NAMESPACES.sub("", each.type) for each in method.parameters)
     return f"{method.name}({', '.join(types)})"
 
 
 def _macro(method: Method, version: str) -> str:
-    """Return the macro suffix of a method written by hand."""
     if _signature(method) not in _HAND_WRITTEN:
         raise AdapterError(
             f"PyTorch {version} has the allocator method {_signature(method)}, whose parameters "

@@ -13,7 +13,10 @@ _MESSAGE_BYTES = 4096
 
 
 def load_adapter(source: AdapterSource) -> "AdapterLibrary":
-    """Load an adapter: a prebuilt one, else one that is compiled on this machine once."""
+    """Load a prebuilt adapter; without one, load the adapter that is compiled here once.
+
+    Raise `AdapterError` if neither can be loaded.
+    """
     ready = find_prebuilt(source)
     if ready is not None:
         with suppress(AdapterError):  # the system's libraries are too old
@@ -28,7 +31,7 @@ class AdapterLibrary:
     Args:
         path: path by which the system's loader knows the library.
         what: framework for messages.
-        kept: path of the file for messages, if it differs from `path`.
+        kept: path of the file for messages; None if it is `path`.
     """
 
     def __init__(self, path: Path, what: str, kept: Path | None = None) -> None:
@@ -43,7 +46,7 @@ class AdapterLibrary:
             ) from error
 
     def call(self, function: str, *arguments: object) -> None:
-        """Call a function that can fail; its last arguments are a buffer for the error message."""
+        """Call a function that may fail. If it fails, raise `AdapterError` with its message."""
         message = ctypes.create_string_buffer(_MESSAGE_BYTES)
         failed = self._library[function](*arguments, message, ctypes.c_size_t(_MESSAGE_BYTES))
         if failed:
@@ -56,20 +59,20 @@ class AdapterLibrary:
     def entry(self, function: str, *types: type) -> Callable[..., int]:
         """Return a function that cannot fail, for frequent calls with arguments of these ctypes.
 
-        `ask` looks the function up in each call, which takes longer than most calls.
+        This is faster than `ask`, which looks the function up in each call.
         """
         entry = self._library[function]
         entry.argtypes = types
         return entry
 
     def pointer(self, function: str, *arguments: object) -> int:
-        """Call a function that cannot fail. Return its result, an address; 0 for null."""
+        """Call a function that cannot fail; return its result, an address, or 0 for null."""
         entry = self._library[function]
         entry.restype = ctypes.c_void_p
         return int(entry(*arguments) or 0)
 
     def address(self, function: str, *arguments: object) -> int:
-        """Call a function that returns an address, or null and an error message."""
+        """Call a function that returns an address; for null, raise `AdapterError`."""
         message = ctypes.create_string_buffer(_MESSAGE_BYTES)
         address = self.pointer(function, *arguments, message, ctypes.c_size_t(_MESSAGE_BYTES))
         if not address:

@@ -1,7 +1,7 @@
 """Prebuilt adapters in pgmo's wheel, for machines without a compiler.
 
     pgmo/_prebuilt/
-          manifest.json      sources of each adapter, as digests
+          manifest.json      digests of the sources of each adapter
         torch_cpu-2.13.0-01234567.so
 
 A prebuilt adapter equals a compiled one if three inputs are equal: pgmo's sources with their
@@ -30,7 +30,7 @@ SWITCH = "PGMO_PREBUILT"
 
 @dataclass(frozen=True)
 class Prebuilt:
-    """Prebuilt adapter in pgmo's wheel: its file, and the digests `made_from` and `digest_of`."""
+    """Prebuilt adapter: its file, framework and headers, and digests of all its inputs."""
 
     file: str
     made_from: str
@@ -40,7 +40,7 @@ class Prebuilt:
 
 
 def find_prebuilt(source: "AdapterSource", folder: Path | None = None) -> Path | None:
-    """Return the path of the prebuilt adapter that equals a compiled one, or None."""
+    """Return the path of a prebuilt adapter that equals a compiled one; None if there is none."""
     if source.headers is None or os.environ.get(SWITCH) == "0":
         return None
     folder = folder or FOLDER
@@ -55,7 +55,7 @@ def find_prebuilt(source: "AdapterSource", folder: Path | None = None) -> Path |
 
 
 def made_from(source: "AdapterSource") -> str:
-    """Return a digest of pgmo's sources for an adapter and of its binary interface."""
+    """Return a digest of pgmo's sources for an adapter and of the adapter's binary interface."""
     from pgmo.allocator.build.compile import native_files, native_sources
 
     digest = hashlib.sha256(source.name.encode())
@@ -67,7 +67,7 @@ def made_from(source: "AdapterSource") -> str:
 
 
 def digest_of(folder: Path, headers: Iterable[str]) -> str:
-    """Return a digest of the names and texts of headers; "" if one of them is missing."""
+    """Return a digest of the names and texts of headers; "" if a header is missing."""
     digest = hashlib.sha256()
     try:
         for name in headers:

@@ -41,7 +41,7 @@ class UnreadableError(Exception):
 
 @dataclass(frozen=True)
 class Parameter:
-    """Parameter of a method: its type with normalized spaces, and its name, which may be empty."""
+    """Parameter of a method: its type with normalized spaces, and its name; "" without a name."""
 
     type: str
     name: str
@@ -49,7 +49,7 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Method:
-    """Virtual method, without default arguments; its qualifiers are "const" and "noexcept"."""
+    """Virtual method, without default arguments; `qualifiers` may have "const" and "noexcept"."""
 
     returns: str
     name: str
@@ -70,8 +70,8 @@ def read_class(text: str, name: str) -> ClassText | None:
     """Read a class or struct by name; return None if the text does not define it.
 
     Raises:
-        UnreadableError: if there are two classes of that name, a construct is not understood, or a
-            virtual method cannot be forwarded because it is `final` or not public.
+        UnreadableError: if the text defines several classes of the name, a construct is not
+            understood, or a virtual method cannot be forwarded because it is `final` or not public.
     """
     text = " ".join(_IGNORED.sub(lambda match: "0" if match["literal"] else " ", text).split())
     found = list(re.finditer(_CLASS.format(name=name), text))
@@ -123,7 +123,7 @@ def _methods(body: str, access: str) -> tuple[Method, ...]:
 
 
 def _members(body: str) -> Iterator[str]:
-    """Yield the members without their bodies and braced initialisers."""
+    """Yield the members of a class without their bodies and braced initialisers."""
     begin, end, depth = 0, None, 0
     for at, char in enumerate(body):
         if char == "{" and depth == 0 and end is None:
@@ -184,7 +184,7 @@ def _split(text: str) -> list[str]:
 def _outer(text: str) -> str:
     """Return the text with blanks in place of the characters inside brackets.
 
-    `<` is a bracket after a word, and `>` if it closes a bracket. Otherwise both are operators.
+    `<` after a word is a bracket, and so is a `>` that closes it. Otherwise both are operators.
     """
     outer: list[str] = []
     closing: list[str] = []

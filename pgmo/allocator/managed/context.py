@@ -26,7 +26,7 @@ class Managed:
 
     Attributes:
         index: index of the device.
-        card: the device's memory before any unified memory was allocated.
+        card: the device's memory when this object was made.
 
     Raises:
         AdapterError: if torch, CUDA or the adapter is missing, torch's allocator has no pools, or
@@ -59,12 +59,12 @@ class Managed:
 
     @property
     def peak(self) -> int:
-        """Peak bytes of unified memory."""
+        """Peak bytes of unified memory between `open` and `close`."""
         return self._held()[1] if self._peak_at_end is None else self._peak_at_end
 
     @property
     def oversubscription(self) -> float:
-        """Ratio of the peak to the card's free memory; above 1, pages moved over the bus."""
+        """Ratio of the peak to `card.free`; above 1, pages moved over the bus."""
         return self.card.oversubscription(self.peak)
 
     def open(self) -> None:
@@ -135,19 +135,18 @@ def in_use(device: str) -> Managed | None:
 
 @contextmanager
 def managed(*, device: object = None, framework: str = "torch") -> Iterator[Managed]:
-    """Serve PyTorch's requests from unified memory, which may exceed the card.
+    """Serve PyTorch's requests from unified memory, which may be larger than the card's memory.
 
     PyTorch's own allocator caches as before, but its segments come from `cudaMallocManaged`, for
     requests of all threads. Memory moves to the card when a kernel touches it, and back to the host
     when other memory needs the space. The moves are slow: `managed` is meant for profiling a model
-    that does not fit.
-    Existing tensors stay where they are. Tensors that are made inside `managed` stay valid
-    afterwards. Captured graphs keep their own pools. A nested `managed` for the same device has no
-    effect.
+    that does not fit. Existing tensors stay where they are. Tensors that are made inside `managed`
+    stay valid afterwards. Captured graphs keep their own pools. A nested `managed` for the same
+    device has no effect.
 
     A session that is opened inside `managed` uses unified memory for all requests and arenas, and
-    no pages. Close the session before `managed` ends. At the end of each iteration, the session
-    moves the memory that the next iteration needs first to the card.
+    no pages. Close the session before `managed` ends. At the end of a replayed iteration, the
+    session prefetches to the card the slots that the next iteration needs first.
 
     Args:
         device: "cuda", "cuda:1", or a `torch.device`; by default the current CUDA device.

@@ -8,8 +8,8 @@
     slot e     ▓▓───────────────▓            alive, and not needed before its end: to the host
 
 A slot is needed when its block is requested, because a new block is written at once. A slot with a
-live block is needed before the block's end, at an unknown tick. So slots are ordered by the start
-of their next block, or by the end of their live block.
+live block is needed before the block's end, at an unknown tick. So slots are ordered by the end of
+their live block, or by the start of their next block if no block is live.
 """
 
 from dataclasses import dataclass
@@ -47,8 +47,8 @@ def moves(plan: Plan, room: int, *, page: int = PAGE) -> Moves:
         page: bytes of a page.
 
     Returns:
-        For the device, as many of the first needed pages as fit. For the host, the other pages that
-        have live blocks.
+        For the device, the pages that are needed first, up to `room` bytes. For the host, all other
+        pages that have live blocks.
     """
     period = max(1, plan.ticks)
     pages = -(-plan.arena // page)
@@ -75,6 +75,6 @@ def moves(plan: Plan, room: int, *, page: int = PAGE) -> Moves:
 
 
 def _runs(wanted: NDArray[np.bool_], page: int) -> list[Range]:
-    """Return the ranges of adjacent wanted pages, in bytes."""
+    """Return the ranges of adjacent pages that a mask selects, as (begin, end) in bytes."""
     edges = np.flatnonzero(np.diff(np.concatenate(([False], wanted, [False])))) * page
     return list(zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True))

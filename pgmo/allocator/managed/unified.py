@@ -1,7 +1,7 @@
 """Adapter of a session inside `managed`: all memory, including arenas, is unified memory.
 
 session ──▶ UnifiedAdapter ──▶ the framework's adapter ──▶ a pool of unified memory
-                └─ prefetches after each iteration the memory that the next one needs first
+                └─ after replayed iterations, prefetches the slots that are needed first
 """
 
 from pgmo.allocator.adapters.adapter import Adapter, Memory
@@ -14,7 +14,7 @@ from pgmo.packing.plan import Plan
 
 
 class UnifiedAdapter(Adapter):
-    """Adapter whose arenas and served blocks are in unified memory."""
+    """Adapter whose arenas and other blocks are in unified memory."""
 
     unified = True
 
@@ -37,7 +37,7 @@ class UnifiedAdapter(Adapter):
 
     @property
     def note(self) -> str:
-        """Note of the framework's adapter, and the reason why hints to the driver have stopped."""
+        """Note of the framework's adapter, and why hints have stopped, if they have; else ""."""
         return "; ".join(filter(None, (self._adapter.note, self.hints.note)))
 
     def choose_pages(self, wanted: bool, limit: int) -> None:
@@ -53,7 +53,7 @@ class UnifiedAdapter(Adapter):
         self._adapter.uninstall()
 
     def take_arena(self, size: int, stream: int) -> Memory | None:
-        """Allocate a block for an arena."""
+        """Allocate a block for an arena; return None if the stream was never used."""
         memory = self._adapter.take_arena(size, stream)
         if memory is not None:
             self._arenas[stream] = (memory.base, memory.bytes)
@@ -85,7 +85,7 @@ class UnifiedAdapter(Adapter):
         self._adapter.advise(text)
 
     def after_replay(self, plan: Plan) -> None:
-        """Prefetch for the next iteration, which follows the plan."""
+        """Prefetch for the next iteration, unless all arenas fit on the device and are there."""
         known = self._moves is not None and self._moves[0] is plan
         if not (known and self._fits):  # if all arenas fit, the first prefetch has moved them
             self.prefetch(plan)
@@ -93,7 +93,7 @@ class UnifiedAdapter(Adapter):
     def prefetch(self, plan: Plan) -> None:
         """Move memory that an iteration needs first to the device, and idle memory to the host.
 
-        Arenas are kept on the device if all of them fit there.
+        If all arenas fit on the device, also hint to the driver to keep them there.
         """
         if self._moves is None and self._fits:
             for base, size in self.arenas:

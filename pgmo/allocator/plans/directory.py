@@ -44,12 +44,12 @@ class PlanDirectory:
     world: World | None
 
     def own(self, alignment: int) -> tuple[Path, Plan] | None:
-        """Return the path and plan that this rank saved last; None if it cannot be replayed."""
+        """Return the path and plan that this rank saved last; None if there is none to replay."""
         path = self._single if self.world is None else self._named_by(self._pointer)
         return None if path is None else _load(path, alignment)
 
     def all(self, alignment: int) -> Iterator[tuple[Path, Plan]]:
-        """Yield the plans that can be replayed, with their paths, ordered by name."""
+        """Yield the path and plan of each file with a plan that can be replayed."""
         digits = _DIGITS * "[0-9a-f]"
         paths = self.folder.glob(f"{glob.escape(self._stem)}-{digits}.pgmoplan")
         for path in (*sorted(paths), self._single):
@@ -58,15 +58,15 @@ class PlanDirectory:
                 yield loaded
 
     def save(self, plans: Sequence[PlannedProfile], opening: PlannedProfile | None) -> list[Path]:
-        """Write all plans to one file and each profile to a separate file.
+        """Write all plans to one file and each profile to its own file, or raise `FileError`.
 
-        A rank writes only if no rank has saved equal plans. It removes the files of its earlier
-        plan, unless another rank's `.txt` names that plan. If another rank saves the same earlier
-        plan at this moment, the plan's file may be lost, and the next run of that rank starts
-        without its own plan.
+        A rank writes plans only if no rank has saved equal plans. The rank removes the files of its
+        earlier plan, unless another rank's `.txt` names that plan. If another rank saves the same
+        earlier plan at this moment, the plan's file may be lost. Then the next run of that rank
+        starts without its own plan.
 
         Args:
-            plans: plans of the program's structures, the main one first.
+            plans: plans of the program's structures, the main plan first.
             opening: plan of the first iteration, or None.
 
         Returns:
@@ -90,7 +90,6 @@ class PlanDirectory:
 
     @property
     def _stem(self) -> str:
-        """Beginning of all file names."""
         return self.name or "pgmo"
 
     @property
@@ -115,13 +114,13 @@ class PlanDirectory:
         return self.folder / name if re.fullmatch(pattern, name) else None
 
     def _named_by_ranks(self) -> set[Path | None]:
-        """Return the plans that any rank of any world names."""
+        """Return the paths of plans that a pointer of any rank names; None for a bad pointer."""
         pointers = self.folder.glob(f"{glob.escape(self._stem)}-rank*-of-*.txt")
         return {self._named_by(pointer) for pointer in pointers}
 
 
 def digest(plans: Sequence[Plan], opening: Plan | None) -> str:
-    """Return a short digest of plans; it does not depend on the rank or the time."""
+    """Return a short digest of the requests, lifetimes and offsets of plans."""
     made = hashlib.sha256(str(len(plans)).encode())
     for one in (*plans, *(() if opening is None else (opening,))):
         made.update(f" {len(one)} {one.ticks} {one.alignment} ".encode())
@@ -131,7 +130,7 @@ def digest(plans: Sequence[Plan], opening: Plan | None) -> str:
 
 
 def _load(path: Path, alignment: int) -> tuple[Path, Plan] | None:
-    """Return a plan and its path; None if it cannot be read or replayed."""
+    """Return a plan and its path; None if the plan cannot be read or replayed."""
     try:
         plan = Plan.load(path)
         for one in (plan, *plan.others):
@@ -142,12 +141,11 @@ def _load(path: Path, alignment: int) -> tuple[Path, Plan] | None:
 
 
 def _profiles(plan: Path) -> list[Path]:
-    """Return the paths of the profiles that belong to a plan file."""
     return sorted(plan.parent.glob(f"{glob.escape(plan.stem)}*.pgmoprof"))
 
 
 def prepare_directory(folder: Path) -> None:
-    """Create the directory before training, so that an error is reported early."""
+    """Create the directory of `save=` before training; raise `FileError` if that fails."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -160,7 +158,6 @@ def prepare_directory(folder: Path) -> None:
 def _write(
     plans: Sequence[PlannedProfile], opening: PlannedProfile | None, folder: Path, stem: str
 ) -> list[Path]:
-    """Write all plans of a program to one file, and each profile to its own file."""
     main, *others = (_alone(planned.plan) for planned in plans)
     first = None if opening is None else _alone(opening.plan)
     by_name = {stem if n == 1 else f"{stem}-{n}": planned for n, planned in enumerate(plans, 1)}
@@ -177,7 +174,7 @@ def _write(
 
 
 def find_profile(given: object, plan: Plan) -> Profile | None:
-    """Return the plan's profile from the file next to the plan's file; None if there is none."""
+    """Return the profile from the file next to a plan's file; None if none fits the plan."""
     if not isinstance(given, str | os.PathLike):
         return None
     try:

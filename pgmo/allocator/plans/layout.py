@@ -24,12 +24,12 @@ class Layout:
 
     Args:
         plans: the plans.
-        roomy: whether to make ranges larger than needed, so that later plans fit. Use it if ranges
-            are only addresses, which cost nothing.
+        roomy: whether to make ranges of device memory larger than needed, so that later plans fit.
+            Use this if the ranges are only addresses, which need no memory.
 
     Attributes:
-        ranges: ranges of device memory, by stream. A stream whose slots are all spilled gets a
-            minimal range.
+        ranges: ranges of device memory, by stream. If all slots of a stream are spilled, its range
+            is as small as possible.
         spilled: ranges of unified memory for spilled slots, by stream, after `ranges`.
         resident: bytes of `ranges`.
         size: bytes of all ranges.
@@ -58,7 +58,7 @@ class Layout:
         return self.size - self.resident
 
     def covers(self, other: "Layout") -> bool:
-        """Return whether the plans of another layout fit into this one."""
+        """Return whether the plans of another layout fit into this layout."""
         return all(
             len(own.get(stream, ())) >= len(needed)
             for own, theirs in ((self.ranges, other.ranges), (self.spilled, other.spilled))
@@ -78,7 +78,6 @@ class Layout:
 
 
 def _successive_ranges(sizes: dict[int, int], begin: int) -> tuple[dict[int, range], int]:
-    """Return a range for each stream, and the end of the last one."""
     ranges = {}
     for stream in sorted(sizes):
         ranges[stream] = range(begin, begin + sizes[stream])

@@ -16,7 +16,7 @@ from pgmo.user_warnings import warn_user
 
 
 def make_plan(profile: Profile, options: PlanningOptions) -> Plan:
-    """Make a plan like `pgmo.plan`, with a short search if fast packers waste memory on streams.
+    """Make a plan like `pgmo.plan`. If packers waste memory on several streams, search longer.
 
     If the budget is impossible, warn and spill all blocks that have a slot, so that training
     continues.
@@ -47,7 +47,7 @@ def make_plan(profile: Profile, options: PlanningOptions) -> Plan:
 
 
 def _is_worth_a_search(made: Plan, options: PlanningOptions) -> bool:
-    """Return whether a plan of several streams exceeds its load by more than `spare_share`."""
+    """Return whether a plan has several streams and exceeds their loads by over `spare_share`."""
     if not np.any(made.stream != made.stream[:1]):
         return False
     arenas = sum(high - low for low, high in extents(made).values())
@@ -55,7 +55,7 @@ def _is_worth_a_search(made: Plan, options: PlanningOptions) -> bool:
 
 
 def _loads(made: Plan) -> int:
-    """Return the sum of the streams' max loads in bytes: no packing needs less."""
+    """Return the sum of the streams' max loads in bytes, a lower bound on every plan."""
     profile, total = made.profile(), 0
     for stream in distinct(profile.stream[profile.turns > 0]):
         alone = replace(profile, shared=profile.shared | (profile.stream != stream))

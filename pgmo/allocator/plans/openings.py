@@ -22,7 +22,7 @@ from pgmo.profiler.profile import NEVER
 
 
 def openings(recorded: Plan, steady: list[Plan]) -> list[Plan]:
-    """Return plans of the first iteration: one for each similar steady plan, else `recorded`."""
+    """Return plans of the first iteration: one for each similar steady plan, or only `recorded`."""
     made = [_with_opening_blocks(recorded, plan) for plan in steady]
     return [one for one in made if one is not None] or [recorded]
 
@@ -36,12 +36,12 @@ def _with_opening_blocks(recorded: Plan, steady: Plan) -> Plan | None:
     alike = _count_allowed_sizes(steady, rows[paired], recorded.size[others[paired]])
     if few or alike < heuristics.current.equal_share * np.count_nonzero(paired):
         return None
-    # Insert each added block before the next request that the steady plan has, too.
+    # Insert each added block before the next request that is also in the steady plan.
     before = np.full(len(recorded) + 1, len(steady))
     before[others[paired]] = rows[paired]
     before = np.minimum.accumulate(before[::-1])[::-1]
-    # Other requests that only the first iteration makes are added without a slot. If there are
-    # many, the reason is that the first iteration had a longer sequence: leave them out.
+    # Add other requests that only the first iteration makes, without a slot. If there are many,
+    # the first iteration had a longer sequence: leave these requests out.
     once = persistent.copy()
     if np.count_nonzero(~paired) <= (1 - heuristics.current.alike_share) * len(others):
         once[others[~paired]] = True

@@ -32,10 +32,10 @@ class PlannedProfile:
 
     Args:
         plan: the plan.
-        profile: the profile; None for a loaded plan.
+        profile: the profile; None if unknown.
         family: family number of each request, shape (requests,); sizes in a family change together.
             None if unknown.
-        follows_events: whether streams share pages only where the program's events order them.
+        follows_events: whether streams share pages only if the program's events order their uses.
             Otherwise streams share pages in the order of the requests, and may wait for each other.
         followed: number of the last iteration that followed the plan; 0 for none.
     """
@@ -63,7 +63,7 @@ class PlannedProfile:
 
     @staticmethod
     def largest(plans: "list[PlannedProfile]") -> int:
-        """Return the bytes of the largest arena; 0 without plans."""
+        """Return the bytes that the largest plan needs; 0 without plans."""
         return max((planned.plan.arena for planned in plans), default=0)
 
 
@@ -105,7 +105,7 @@ class PlanSet:
         exchange = not self._engine.has_arena or not self._layout.covers(needed)
         self._engine.remove_plans()
         if exchange:
-            # Free the old arenas first, so that old and new ones are never held together.
+            # Free the old arenas first, so that old and new arenas are never held together.
             self._engine.detach_arena()
             self._adapter.empty_cache()
             self._attach([planned.plan for planned in plans])
@@ -125,7 +125,7 @@ class PlanSet:
         self.all = []
 
     def end_iteration(self) -> None:
-        """Allocate arenas for streams that have come into use, and free idle pages if due."""
+        """Allocate arenas of newly used streams, and free idle pages while `_trims` is positive."""
         if self._trims:
             self._trims -= 1
             self._adapter.empty_cache(pages=True)
@@ -140,7 +140,7 @@ class PlanSet:
                 self._add_arena(stream, memory)
 
     def set_aside(self) -> None:
-        """Remove all plans, but keep arenas with live blocks, which cannot be freed."""
+        """Remove all plans. If a slot has a live block, keep the arenas for the next plans."""
         if not self._engine.statistics()["live_slot_bytes"]:
             self.clear()
             return

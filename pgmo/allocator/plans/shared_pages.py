@@ -11,14 +11,14 @@ def shared_pages(plan: Plan, page: int) -> int:
     """Return the number of physical pages of a plan's arenas, for a plan without spilled slots.
 
     Streams share pages as if they ran in the order of the requests, by the engine's own rule
-    (`csrc/engine/memory/sharing.hpp`).
+    (`csrc/engine/memory/sharing.hpp`). `page`: bytes of a page.
     """
     low = {stream: begin for stream, (begin, _) in extents(plan).items()}
     arena, base = np.zeros(len(plan), np.int64), np.zeros(len(plan), np.int64)
     for number, stream in enumerate(low):
         arena[plan.stream == stream], base[plan.stream == stream] = number, low[stream]
     second = plan.alternate != UNPLANNED
-    # The two slots of a block that outlives an iteration serve no other block.
+    # If a block outlives an iteration, its slots serve no other block.
     always = second | (plan.end - plan.start >= plan.ticks)
     begin = np.where(always, 0, plan.start)
     end = np.where(always, plan.ticks, np.minimum(plan.end, plan.ticks))

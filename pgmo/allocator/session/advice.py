@@ -1,4 +1,4 @@
-"""Advice in out-of-memory errors; it is written whenever the plan changes."""
+"""Advice for out-of-memory errors. A session renews it when its plan or phase changes."""
 
 import numpy as np
 

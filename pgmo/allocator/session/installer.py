@@ -42,7 +42,7 @@ class Installer:
     def install(self, plans: list[PlannedProfile], number: int) -> bool:
         """Replay these plans, beginning with plan `number`; return whether their arenas fit.
 
-        If they do not fit, the earlier plans serve. If there are none, the session gives up.
+        If they do not fit, the earlier plans serve. If no earlier plan fits, the session gives up.
         """
         before = self.plans.all
         try:
@@ -62,8 +62,9 @@ class Installer:
     def widen(self, number: int, grown: list[tuple[int, int]]) -> None:
         """Replace a plan by one with slots for larger requests (Sekiyama et al. 2018, section 4).
 
-        The new plan has a slot of the largest size seen for each request. The old plan stays if the
-        new arena is at least as large as an arena that did not fit before.
+        The new plan has a slot of the largest size seen for each request. `grown` has the number
+        and new bytes of each request that outgrew its slot. The old plan stays if the new arena
+        does not fit, or is at least as large as an arena that did not fit before.
         """
         planned = self.plans.all[number]
         profile = planned.profile or planned.plan.profile()
@@ -78,23 +79,23 @@ class Installer:
             self.save()
 
     def followed(self, number: int, iteration: int) -> None:
-        """Record that an iteration has followed a plan."""
+        """Record that an iteration has followed a plan; ignore a number without a plan."""
         if 0 <= number < len(self.plans):
             self.plans.all[number].followed = iteration
 
     def within_limit(
         self, plans: list[PlannedProfile], number: int
     ) -> tuple[list[PlannedProfile], int]:
-        """Drop the least recently followed plans above `MOST_PLANS`, except plan `number`.
+        """Return plan `number` and the most recently followed other plans, up to `MOST_PLANS`.
 
-        Return the kept plans, and the new number of plan `number`.
+        Also return the new number of plan `number`.
         """
         by_use = sorted(range(len(plans)), key=lambda at: (at != number, -plans[at].followed))
         keep = sorted(by_use[:MOST_PLANS])
         return [plans[at] for at in keep], keep.index(number)
 
     def save(self) -> None:
-        """Write all plans and their profiles to files, if the session has a `save` directory."""
+        """Write plans and profiles to the `save` directory, if there is one. On errors, warn."""
         options = self._state.options
         if options.save_directory is None:
             return
@@ -108,7 +109,7 @@ class Installer:
         except FileError as error:
             self._state.warn(f"the plan could not be saved: {error}")  # training must continue
             return
-        # A rank that saves a new plan removes the files of its earlier one.
+        # A rank that saves a new plan removes the files of its earlier plan.
         known = dict.fromkeys((*self._state.saved, *files))
         self._state.saved = tuple(path for path in known if path.exists())
 
@@ -124,7 +125,7 @@ class Installer:
         self._state.warn(f"{reason}; {instead}")
 
     def _fall_back(self, before: list[PlannedProfile], size: int, error: AdapterError) -> None:
-        """Return to the previous plans if their arena is smaller and fits; else give up."""
+        """Return to the previous plans if their arena is smaller and fits; otherwise give up."""
         # Keep only the first sentence, because frameworks append long memory reports.
         short = str(error).partition("\n")[0].partition(". ")[0].rstrip(".:")
         reason = f"the arena of {format_bytes(size)} could not be allocated: {short}"

@@ -10,9 +10,9 @@
 
     BYPASS: no more plans or recordings.      With a saved plan of iteration 1, REPLAY is first.
 
-In RECORD and BACKOFF, pages or the framework's allocator serve the requests. In RECORD, earlier
-plans still serve, even if iterations have diverged from them. An iteration in BACKOFF or BYPASS
-costs the session almost no time.
+In RECORD, earlier plans still serve, even if iterations have diverged from them. Pages or the
+framework's allocator serve all other requests, and all requests in BACKOFF and BYPASS. In BACKOFF
+and BYPASS, the session adds almost no time to an iteration.
 
     state       shared state of the parts       plan_finder    makes plans from a recording
     recorder    recording, tags                 installation   decides whether plans pay
@@ -50,7 +50,7 @@ _NO_LIMIT = 1 << 62
 
 
 class Lifecycle:
-    """State machine of one session. All sizes are in bytes."""
+    """State machine of one session."""
 
     def __init__(self, adapter: Adapter, options: Options) -> None:
         self.state = SessionState(adapter, options)
@@ -87,7 +87,7 @@ class Lifecycle:
             self._record()
 
     def _begin_first(self) -> bool:
-        """Begin to serve the first iteration from a saved plan; return whether there is one."""
+        """Begin to serve the first iteration from a saved plan; return whether a plan serves it."""
         self._installer.opening = opening = self._given.opening
         if opening is None:
             return False
@@ -107,7 +107,7 @@ class Lifecycle:
         return True
 
     def stop(self) -> None:
-        """Stop serving. Each arena is freed with its last block."""
+        """Stop serving. The arenas are freed with their last blocks."""
         self._recorder.stop()
         self._plans.clear()
         self.collector.close()
@@ -116,7 +116,7 @@ class Lifecycle:
     # --- results --------------------------------------------------------------------------------
 
     def summary(self, *, with_verdict: bool) -> Summary:
-        """Return the session's totals so far. Only an open session has a verdict."""
+        """Return the totals of an open session, with a verdict if `with_verdict`."""
         state = self.state
         managed, card_room = self._adapter.unified_memory
         growth = find_growth(*self._engine.live_levels())
@@ -139,21 +139,21 @@ class Lifecycle:
         return replace(summary, verdict=judge(summary, self._adapter.baseline(), why))
 
     def recording(self) -> Profile | None:
-        """Return the current recording as one linear profile; None if there is none."""
+        """Return the current recording as one profile that does not repeat; None if it is empty."""
         meta = self.state.meta({"found": "all requests up to the query"})
         return linear_profile(self._engine.events(), self._recorder.tags, meta)
 
     # --- the end of an iteration ----------------------------------------------------------------
 
     def end_iteration(self, complete: bool) -> None:
-        """End an iteration; an incomplete one gets no plan. A forked child must not call this."""
+        """End an iteration; if incomplete, it gets no plan. A forked child must not call this."""
         try:
             self._end_iteration(complete)
         except PgmoError:
             raise
         except BaseException:
             # Usually Ctrl-C during planning. Plans are exchanged atomically, so existing plans
-            # still serve. The recording may have ended without a plan, so a new one begins.
+            # still serve. The recording may have ended without a plan, so a new recording begins.
             if self.state.phase is Phase.RECORD:
                 self._record()
             raise
@@ -202,7 +202,7 @@ class Lifecycle:
     # --- RECORD ---------------------------------------------------------------------------------
 
     def record_anew(self) -> None:
-        """Drop plans and recording, because they contain another session's requests."""
+        """Drop all plans and record again, if in RECORD, or in REPLAY after the first iteration."""
         if self.state.phase in (Phase.RECORD, Phase.REPLAY) and not self._serves_first:
             self._plans.clear()  # `_rule` must not count this removal
             self._record()
@@ -213,9 +213,9 @@ class Lifecycle:
         return self._joined.steps > 1
 
     def count_each_step(self) -> None:
-        """Make each step an iteration from now on.
+        """Make each step an iteration from now on; drop plans of joined steps.
 
-        Turns of sessions and threads, and phases, begin and end between single steps.
+        `pgmo.phase` and the turns of sessions and threads begin and end between single steps.
         """
         self._joined.allowed = False
         if self.joins_steps:
@@ -261,7 +261,7 @@ class Lifecycle:
             self._follow(decision)
 
     def _try_given(self, last: bool) -> bool:
-        """Replay the given plans if an iteration follows them; return whether they were refused."""
+        """Replay given plans that the latest iteration follows; return whether they are refused."""
         latest = split(self._engine.events())[-1]
         if self._given.fit(latest):
             self._installer.opening = self._given.opening
@@ -296,7 +296,7 @@ class Lifecycle:
     # --- BACKOFF --------------------------------------------------------------------------------
 
     def _back_off(self, reason: str) -> None:
-        """Remove all plans, and stop recording for a while, longer each time."""
+        """Begin a BACKOFF: remove all plans and stop recording."""
         self._recorder.stop()
         self._joined.separate()
         if len(self._plans):
@@ -310,7 +310,6 @@ class Lifecycle:
         self._adapter.advise(advice.without_plan(reason, pages=self._adapter.pages))
 
     def _after_pause(self) -> None:
-        """Start a new recording if the pause is over."""
         self._backoff.count(1)
         if self._backoff.left:
             self._let_pause_pass()
@@ -325,7 +324,7 @@ class Lifecycle:
     # --- REPLAY ---------------------------------------------------------------------------------
 
     def _replay(self, plans: list[PlannedProfile], number: int) -> None:
-        """Serve from these plans. If they do not fit, the previous plans serve, or none."""
+        """Serve from these plans. If they do not fit, keep the previous plans, or give up."""
         self._recorder.stop()
         self._installer.install(plans, number)
         if self._is_in(Phase.REPLAY):
@@ -360,7 +359,7 @@ class Lifecycle:
             self._let_pass(statistics, followed)
 
     def _judge(self, statistics: IterationStatistics, grown: list[tuple[int, int]]) -> bool:
-        """Return whether an iteration followed its plan. If not, widen it or count a divergence."""
+        """Return whether the plan was followed; if not, widen the plan or count a divergence."""
         is_known = statistics.known_rate >= heuristics.current.known_share
         if grown and is_known:
             self._grow(statistics.plan, grown)
@@ -383,7 +382,7 @@ class Lifecycle:
         return False
 
     def _grow(self, plan: int, grown: list[tuple[int, int]]) -> None:
-        """Widen a plan for larger requests. If lengths keep rising, pause longer each time."""
+        """Widen a plan for larger requests; while sizes keep rising, at growing intervals."""
         self._growth.count(1)
         if not self._growth.left:
             self._growth.begin()
@@ -391,7 +390,7 @@ class Lifecycle:
             self._installer.widen(plan, grown)
 
     def _let_pass(self, statistics: IterationStatistics, followed: bool) -> None:
-        """Let the engine end by itself the iterations that follow their plan.
+        """Let the engine end iterations that follow their plan, unless plans have pending work.
 
         If the latest iteration followed its plan, had its arena and needed no driver calls, the
         engine also ends iterations that repeat the latest iteration with its misses.

@@ -1,7 +1,7 @@
 """Registry of open sessions. A device has one session, or several that take turns on its pages.
 
-The registry has the state that the end of a session must undo, but no reference to the program's
-session object. If the session object is lost without `close()`, its finalizer ends the session.
+The registry has the state that the end of a session must undo, but only a weak reference to the
+program's session object. If that object is lost without `close()`, its finalizer ends the session.
 """
 
 import gc
@@ -42,11 +42,11 @@ class OpenSession:
         device_turn: turns on the device; None if the session cannot share the device.
         process_turns: turns between processes on the card; None if the card is not shared.
         process: id of the process that opened the session.
-        pass_step: function that ends an iteration that needs no examination; returns whether it
-            ended one.
+        pass_step: function that ends an iteration if the session need not examine it; returns
+            whether an iteration was ended.
 
     Attributes:
-        sleeping: released memory of the session.
+        sleeping: the session's sleeping memory.
     """
 
     lifecycle: Lifecycle
@@ -60,7 +60,7 @@ class OpenSession:
     def __post_init__(self) -> None:
         state = self.lifecycle.state
         self.sleeping = Sleeping(state.adapter, state.warn)
-        if not state.adapter.unified:  # unified memory needs work after each iteration
+        if not state.adapter.unified:  # unified memory is prefetched after each iteration
             self.pass_step = state.adapter.engine.pass_step
 
     @property
@@ -80,11 +80,11 @@ class OpenSession:
 
     @property
     def held_turn(self) -> DeviceTurn | None:
-        """Turn of this session on the device, if the calling thread holds it."""
+        """Turn of this session on the device; None if the calling thread does not hold it."""
         return self.device_turn if self.device_turn is not None and self.device_turn.held else None
 
     def take_turn(self) -> bool:
-        """Wait for the turns on a shared device; return False if another session kept its turn."""
+        """Wait for the turns on device and card; return False if the device's turn timed out."""
         taken = True
         if self.device_turn is not None and self.device_turn.shared and not self.device_turn.held:
             taken = self.device_turn.take()
@@ -93,7 +93,7 @@ class OpenSession:
         return taken
 
     def give_turn(self, *, whole: bool = True, keeps_device_turn: bool = False) -> None:
-        """End the turns that the calling thread holds; `whole` if the iteration ended normally."""
+        """End the turns that the calling thread holds; `whole` if the iteration was complete."""
         if self.process_turns is not None:
             self.process_turns.give(self, whole=whole)
         if self.device_turn is not None and not keeps_device_turn:
@@ -114,7 +114,7 @@ def _key(adapter: Adapter) -> Key:
 
 
 def find_open(adapter: Adapter) -> OpenSession | None:
-    """Return an open session on the adapter's device, preferably one with its index, or None."""
+    """Return an open session on an adapter's device, preferably of the adapter's index, or None."""
     there = (one for (*under, _), one in _open.items() if under == [adapter.name, adapter.device])
     return _open.get(_key(adapter)) or next(there, None)
 
@@ -129,17 +129,17 @@ def any_open(device: str = "") -> bool:
 
 
 def open_profiles() -> list[Profile]:
-    """Return the latest profile of each open session that has recorded one."""
+    """Return the latest profile of each open session that has a profile."""
     found = (one.lifecycle.state.profile for one in _open.values())
     return [one for one in found if one is not None]
 
 
 def begin(session: Any, adapter: Adapter, options: Options) -> OpenSession:
-    """Install a session under the framework's allocator.
+    """Install the adapter of a session over the framework's allocator, and start the session.
 
     Raises:
         SessionError: if a session is open on the device and cannot share it.
-        AdapterError, FileError, PlanError: if the session cannot begin.
+        AdapterError, FileError, PlanError: if the allocator, a file or a plan cannot be used.
     """
     if find_open(adapter) is not None:
         gc.collect()  # a lost session object may be in a reference cycle
@@ -172,7 +172,7 @@ def begin(session: Any, adapter: Adapter, options: Options) -> OpenSession:
 
 
 def _leave_to_parent(adapter: Adapter) -> None:
-    """Forget sessions that a forked child has inherited. Their engine delegates all requests."""
+    """Forget the sessions on the adapter's device that this forked child has inherited."""
     for key, opened in list(_open.items()):
         if opened.process == os.getpid() or key[:2] != (adapter.name, adapter.device):
             continue
@@ -186,7 +186,7 @@ def _leave_to_parent(adapter: Adapter) -> None:
 def _adapter_for_another(
     other: OpenSession, session: Any, adapter: Adapter, options: Options
 ) -> Adapter:
-    """Return the adapter for one more session on a device, if both can share its pages."""
+    """Return an adapter for one more session; raise `SessionError` if it cannot share the pages."""
     first, wanted = cuda_adapter(other.adapter), cuda_adapter(adapter)
     can = other.device_turn is not None and session.shares_card and options.pages is not False
     if can and first is not None and wanted is not None:
@@ -216,16 +216,16 @@ def _device_turn_of(opened: OpenSession) -> DeviceTurn | None:
 
 
 def end(opened: OpenSession) -> None:
-    """End a session: return to the framework's own allocator. Call inside `exclusive`.
+    """End a session and uninstall its adapter. Call inside `exclusive`.
 
-    Repeated calls have no effect. A warning names what could not be undone.
+    Repeated calls have no effect. If a part cannot be undone, the user is warned.
     """
     if _open.get(_key(opened.adapter)) is opened and (trouble := _undo(opened)):
         warn_user(trouble)
 
 
 def _undo(opened: OpenSession) -> str:
-    """End a session. Return a description of what could not be undone, usually ""."""
+    """End a session. Return the reasons why parts could not be undone, usually ""."""
     warnings: list[str] = []
     opened.pass_step = never_passes
     shared, opened.process_turns = opened.process_turns, None
@@ -247,7 +247,7 @@ def _uninstall(adapter: Adapter) -> str:
     try:
         adapter.uninstall()
     except AdapterError as error:
-        # Harmless, because the engine delegates everything now. Raising could hide an exception
+        # Harmless, because the engine now forwards all requests. Raising could hide an exception
         # of the program.
         return f"pgmo stays beneath the allocator: {error}"
     return ""
@@ -256,7 +256,7 @@ def _uninstall(adapter: Adapter) -> str:
 def close(device: object = None) -> None:
     """Close all open sessions, wherever they were opened.
 
-    Use it in notebooks, where an interrupted cell or a lost object can leave a session open.
+    Use this in notebooks, where an interrupted cell or a lost object can leave a session open.
     Tensors stay valid. Sessions that pgmo has opened by itself, as in `pgmo run` and `pgmo.wrap`,
     stay open. They close when the program opens its own session.
 

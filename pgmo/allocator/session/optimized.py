@@ -36,7 +36,7 @@ class Optimized(Generic[P, R, S]):
         functools.update_wrapper(self, function)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Run one iteration; open the session before the first."""
+        """Run one iteration; before the first iteration, open the session."""
         if not self._opened:
             with exclusive():
                 if not self._opened:  # another thread may have opened it meanwhile

@@ -76,7 +76,7 @@ class Options:
 
     @property
     def names_blocks(self) -> bool:
-        """Return whether an iteration is tagged. The default is `needs_first`."""
+        """Return whether an iteration is tagged. If `tags` is None, this is `needs_first`."""
         return self.needs_first if self.tags is None else self.tags
 
     @property
@@ -96,7 +96,7 @@ class Options:
 
     @property
     def arena_is_optional(self) -> bool:
-        """Return whether the session may delegate all requests if an arena costs more memory."""
+        """Return whether the session may serve no slots if an arena would take more memory."""
         return not self.record_only and self.pages is not False and self.budget is None
 
     def planning(self, alignment: int | None) -> "PlanningOptions":

@@ -16,14 +16,14 @@ from pgmo.profiler.tagging.tags import Tagger
 
 _MOST_TAGGED = 3
 """Maximum number of tagged iterations in one recording. If code is compiled in a tagged iteration,
-the next one is tagged, too. The limit is for programs that compile in every iteration."""
+the next iteration is tagged, too. The limit is for programs that compile in every iteration."""
 
 _ALTERNATION = 2
 """Period of two alternating structures, in iterations. A recording of the usual length shows this
-period, but cannot confirm it: the first iteration of each structure differs from later ones."""
+period but cannot confirm it, because the first iteration of each structure is different."""
 
 _tagging_threads: list[int] = []
-"""Id of the thread whose operators are tagged; at most one at a time."""
+"""Id of the one thread whose operators are tagged, once for each session that tags."""
 
 
 class Recorder:
@@ -35,7 +35,7 @@ class Recorder:
         self._tagging = ExitStack()
         self._tagger: Tagger | None = None
         self._tagged = 0  # iterations
-        self._began = self._tags_from = 0  # numbers of iterations in the session
+        self._began = self._tags_from = 0  # iteration numbers
         self._is_extended = False
         self._sparing = False
         self._may_tag = False
@@ -48,7 +48,7 @@ class Recorder:
         Args:
             iteration: number of the session's next iteration.
             has_plans: whether plans serve during the recording.
-            length: maximum number of iterations; 0 for the usual number.
+            length: maximum number of iterations; 0 for the default, which `lengthen` doubles.
             tags: whether an iteration may be tagged.
         """
         self._end_tags()
@@ -128,7 +128,7 @@ class Recorder:
         return heuristics.current.confirmations * period
 
     def extend_for_period(self) -> bool:
-        """Extend a recording whose latest iterations alternate; return whether it was extended."""
+        """Extend an alternating recording once; return whether it was extended."""
         if self._is_extended or self._equal_at(1) or not self._equal_at(_ALTERNATION):
             return False
         self._is_extended = True
@@ -147,11 +147,11 @@ class Recorder:
         self._usual_length = max(self._usual_length, doubled)
 
     def forget_length(self) -> None:
-        """Reset the length of the next recordings to the usual one."""
+        """Reset the length of the next recordings to the usual length."""
         self._usual_length = heuristics.current.usual_recording
 
     def forget_tags(self) -> None:
-        """Tag the next recording again, because its iterations differ from earlier ones."""
+        """Let the next recording be tagged, although an earlier one was tagged recently."""
         self._tags_from = 0
 
     def stop(self) -> None:
@@ -174,11 +174,11 @@ class Recorder:
         self._engine.expect_tags(0)
 
     def _start_tags(self) -> None:
-        """Tag the next iteration if one is due.
+        """Begin to tag the next iteration, if this recording still needs a tagged iteration.
 
         A tagged iteration takes about three times the CPU time, so a session tags only if
-        `Options.names_blocks`. It tags the first iteration of a recording, or a later one if
-        another thread is tagging during the first. It tags no iteration while plans serve.
+        `Options.names_blocks`. A session tags the first iteration of a recording, or a later
+        iteration if another thread is tagging during the first. While plans serve, it tags none.
         """
         recording = self._state.phase is Phase.RECORD and self._may_tag
         # Only modules and operators of torch can be tagged.

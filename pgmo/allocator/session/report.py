@@ -1,4 +1,4 @@
-"""The read-only attributes of a session: phase, statistics, plans and summary."""
+"""Read-only attributes of a session: phase, statistics, plans and summary."""
 
 from dataclasses import replace
 from html import escape
@@ -36,15 +36,15 @@ class SessionReport:
     def summary(self) -> Summary:
         """Return the session's totals so far, with a verdict. `print` shows them as a table.
 
-        The verdict compares the device memory that the process took with the memory that plain
-        PyTorch would have reserved for the same requests, by a model of PyTorch's allocator.
-        `counted()` omits the verdict.
+        On CUDA devices, the verdict compares the device memory that the process took with the
+        memory that plain PyTorch would have reserved for the same requests, by a model of PyTorch's
+        allocator. `counted()` omits the verdict.
         """
         with exclusive():  # a boundary must not change the plans meanwhile
             return self._last or self._summary(with_verdict=True)
 
     def counted(self) -> Summary:
-        """Return the summary without a verdict. Does not wait for planning in another thread."""
+        """Return the summary without a verdict, without waiting for planning in another thread."""
         if self._last is not None:
             return replace(self._last, verdict=None)
         return self._summary(with_verdict=False)
@@ -55,7 +55,6 @@ class SessionReport:
         return self._lifecycle.summary(with_verdict=with_verdict)
 
     def _repr_html_(self) -> str:
-        """Return the summary as HTML for notebooks."""
         state = str(self.phase) if self._lifecycle else "not opened"
         return f"<pre>{escape(f'pgmo session ({state})')}\n{escape(str(self.summary()))}</pre>"
 
@@ -84,12 +83,12 @@ class SessionReport:
 
     @property
     def history(self) -> list[IterationStatistics]:
-        """Statistics of each iteration, in order; at most the last 10,000."""
+        """Statistics of each iteration, in order; at most the latest 10,000."""
         return self._lifecycle.collector.history if self._lifecycle else []
 
     @property
     def history_end(self) -> IterationStatistics | None:
-        """Statistics of the last iteration, without a copy of the others; None before the first."""
+        """Statistics of the last iteration; None before the first. Faster than `history[-1]`."""
         return self._lifecycle.collector.history_end if self._lifecycle else None
 
     @property
@@ -99,19 +98,19 @@ class SessionReport:
 
     @property
     def phase(self) -> Phase:
-        """Current phase of the session."""
+        """Current phase of the session; `CLOSED` while the session is not open."""
         return self._lifecycle.state.phase if self._open and self._lifecycle else Phase.CLOSED
 
     @property
     def profile(self) -> Profile | None:
-        """Latest profile; None before the first recording."""
+        """Latest profile, recorded or from a file; None while there is none."""
         return self._lifecycle.state.profile if self._lifecycle else None
 
     @property
     def opening(self) -> Profile | None:
         """Profile of the program's first iteration, which allocates optimizer state.
 
-        None without `record_only` and `save`, or if another iteration was recorded first.
+        None if the session has neither `record_only` nor `save`, or did not record that iteration.
         """
         return self._lifecycle.state.opening if self._lifecycle else None
 
@@ -143,5 +142,5 @@ class SessionReport:
 
     @property
     def saved(self) -> tuple[Path, ...]:
-        """Files that `save=` has written."""
+        """Files that `save=` has written and that still exist."""
         return self._lifecycle.state.saved if self._lifecycle else ()

@@ -1,8 +1,4 @@
-"""The session object of a program. The program marks iterations with it, and releases memory.
-
-`lifecycle.py` has the actions at the end of an iteration. `open_sessions.py` has the actions at the
-end of the session.
-"""
+"""Session object, with which a program marks iterations and releases memory."""
 
 import os
 import threading
@@ -28,9 +24,9 @@ R = TypeVar("R")
 
 
 def active_session(device: object, framework: str = "torch") -> "Session | None":
-    """Return the open session of a device, or None."""
+    """Return an open session of a device; None if there is none."""
     opened = None
-    if open_sessions.any_open():  # else the adapter need not be made
+    if open_sessions.any_open():  # make an adapter only if needed
         opened = open_sessions.find_open(adapter_of(device, framework))
     return None if opened is None else opened.session()
 
@@ -43,9 +39,9 @@ class Session(SessionReport):
         adapter: function that returns the adapter. It is called when the session opens.
 
     Attributes:
-        shares_card: whether the session may take turns with other sessions on its device.
+        shares_card: whether the session may take turns with other sessions and processes.
         on_user_session: callback that closes a session that pgmo has opened by itself. It is called
-            when the program opens its own session. None for the program's own sessions.
+            when the program opens a session on the device. None for the program's own sessions.
 
     Example:
         >>> with pgmo.optimize() as session:  # doctest: +SKIP
@@ -68,14 +64,14 @@ class Session(SessionReport):
 
     @contextmanager
     def iteration(self) -> Iterator[None]:
-        """Mark one iteration. An exception ends the iteration early; the session stays usable.
+        """Mark the `with` block as one iteration. After an exception, the session stays usable.
 
-        Any thread may call it. If several threads train at the same time, slots serve only one of
-        them.
+        Any thread may call this. If several threads train at the same time, slots serve only one
+        thread. After another thread has closed the session, this only warns.
 
         Raises:
-            SessionError: if the session is not open, or the calling thread is inside a pause or
-                another iteration.
+            SessionError: if the session is not open, its iterations are calls, or the calling
+                thread is inside a pause or another iteration on the device.
         """
         thread, complete = threading.current_thread(), False
         with exclusive():
@@ -103,11 +99,11 @@ class Session(SessionReport):
     def step(self) -> None:
         """End an iteration. Call this once at the end of each iteration, instead of `iteration()`.
 
-        Any thread may call it, as with `iteration()`.
+        Any thread may call this, as with `iteration()`.
 
         Raises:
-            SessionError: if the session is not open, or the calling thread is inside a pause or
-                `iteration()`.
+            SessionError: if the session is not open, its iterations are calls, or the calling
+                thread is inside a pause or `iteration()`.
         """
         opened = self._opened
         turn = opened.device_turn if opened is not None else None
@@ -131,7 +127,7 @@ class Session(SessionReport):
     def pause(self) -> Iterator[None]:
         """Serve no request from a slot inside the `with` block, for evaluation or checkpoints.
 
-        If another thread continues its iterations meanwhile, only the calling thread is paused.
+        While another thread continues its iterations, only the calling thread is paused.
 
         Raises:
             SessionError: if the session is not open.
@@ -155,7 +151,7 @@ class Session(SessionReport):
         """Treat calls of a function or module as iterations. Requests between calls get no slots.
 
         Returns:
-            The turns; each call must begin with their `enter()`.
+            The turns. Call `enter()` when a call begins, and its result when the call ends.
         """
         with exclusive():
             state = self._known.lifecycle.state
@@ -196,10 +192,10 @@ class Session(SessionReport):
         self.close()
 
     def close(self) -> None:
-        """Return to the framework's own allocator. Tensors stay valid.
+        """End the session. Tensors stay valid, and later requests get no slots.
 
-        Any thread may call it, repeatedly. Threads that still train continue with the framework's
-        allocator.
+        Any thread may call this, repeatedly. If a signal handler calls this while an iteration
+        ends, the session closes afterwards.
         """
         with exclusive(), uninterrupted():
             if not self._open:
@@ -223,12 +219,12 @@ class Session(SessionReport):
     # --- memory that is given back --------------------------------------------------------------
 
     def release(self, *, state: State | None = None, of: object = None) -> Released:
-        """Give memory back to the card between two iterations.
+        """Give idle memory back to the card between two iterations.
 
         All pages without live blocks are unmapped, including pages of arenas. Addresses stay
-        reserved and the next iteration maps pages as needed, so nothing has to be undone. Without
-        pages, an arena without live blocks is freed as a whole, and slots serve no request of the
-        next iteration.
+        reserved and the next iteration maps pages as needed, so the program need not undo this.
+        Without pages, an arena without live blocks is freed as a whole. Then slots serve no request
+        of the next iteration.
 
         With `state` or `of`, pages of optimizer state or of the given objects are unmapped, too.
         The sleeping tensors keep their addresses but must not be used before `resume()`:
@@ -238,15 +234,15 @@ class Session(SessionReport):
 
         Args:
             state: "host" copies the sleeping contents to the host, to pinned memory if available.
-                "drop" discards them; after `resume()` the contents are undefined. With None,
-                nothing sleeps unless `of` is given, which copies to the host.
+                "drop" discards them; after `resume()` the contents are undefined. Default: "host"
+                if `of` is given; otherwise nothing sleeps.
             of: tensors, modules (parameters, gradients, buffers) or optimizers to put to sleep.
                 Default: the optimizers that have stepped since pgmo first used pages.
 
         Returns:
             Bytes given back to the card, bytes kept on the host, and bytes that could not sleep.
-            Bytes cannot sleep if they lie in PyTorch's own segments, like a model built before the
-            session, or share a page with other blocks.
+            Bytes cannot sleep if they lie in PyTorch's own segments (like a model built before the
+            session), share a page with other blocks, or are used by another process.
 
         Raises:
             OptionError: if `of` or `state` has an invalid value.
@@ -267,15 +263,15 @@ class Session(SessionReport):
     def resume(self, released: Released | None = None) -> None:
         """Restore the memory that `release` put to sleep, at the same addresses.
 
-        Repeated calls have no effect. If `close()` could not restore all memory, call `resume()`
-        afterwards.
+        Repeated calls have no effect. If `close()` could not restore all memory, free memory on the
+        card and call `resume()`.
 
         Args:
             released: the result of one `release` call, to wake only the memory that this call put
                 to sleep. Default: all sleeping memory.
 
         Raises:
-            SessionError: if the card has too little memory (the state stays asleep), or the
+            SessionError: if the card has too little memory, so that state stays asleep; or if the
                 session was never opened.
         """
         if self._opened is None:
@@ -299,11 +295,11 @@ class Session(SessionReport):
 
     @property
     def _is_forked(self) -> bool:
-        """Return whether this process is a forked child, whose engine delegates all requests."""
+        """Return whether a parent process opened the session. A fork's child serves no slots."""
         return self._opened is not None and os.getpid() != self._opened.process
 
     def _is_open(self, call: str) -> bool:
-        """Return whether a call has an effect. Warn if another thread has closed the session.
+        """Return whether a call has an effect. If another thread has closed the session, warn.
 
         Raises:
             SessionError: if the session was never opened, or this thread has closed it.
@@ -322,7 +318,7 @@ class Session(SessionReport):
         )
 
     def _take_turn(self) -> bool:
-        """Wait for the turn, and end a split iteration. Return False if the turn did not come."""
+        """Wait for the turns, and end a split iteration; return False if the wait timed out."""
         taken, turn = self._known.take_turn(), self._known.device_turn
         if taken and turn is not None and (turn.is_split or turn.has_foreign_requests):
             with exclusive():
@@ -339,7 +335,7 @@ class Session(SessionReport):
                 self._end_iteration(complete)
 
     def _separate_steps(self) -> None:
-        """End joined steps of another thread, because they would overlap with this thread's."""
+        """Make each step an iteration, because joined steps would be of two threads."""
         if self._known.lifecycle.joins_steps and not self._busy:
             self._known.lifecycle.count_each_step()
             self._end_iteration(complete=False)

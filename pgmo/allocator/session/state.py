@@ -16,7 +16,7 @@ from pgmo.user_warnings import warn_user
 from pgmo.version import __version__
 
 _MOST_NOTES = 20
-"""Maximum number of notes in a summary. The oldest are dropped, so a long run stays readable."""
+"""Maximum number of notes, so that summaries stay short. Above it, the oldest are dropped."""
 
 
 @dataclass(eq=False)
@@ -26,18 +26,17 @@ class SessionState:
     Args:
         adapter: adapter of the framework's allocator.
         options: options that the program gave.
-        phase: the session's current activity.
-        profile: the latest profile; None before the first recording.
+        phase: state of the session's state machine.
+        profile: the latest profile, recorded or from a file; None while there is none.
         plan: the latest plan; None while there is none.
         opening: profile of the first iteration; None if it is not needed, or not recorded.
-        saved: files written.
-        replans: number of plans that replaced others.
+        saved: files written by `save=` that still exist.
+        replans: number of decisions to replace a plan, after divergences or for larger requests.
         notes: notes for the summary.
-        persistent_origin: module or operator that allocated most bytes of never freed blocks, in
-            one line; "" if unknown.
-        waits: reason why no plan serves; "" while a plan serves, and before the first recording
-            has ended.
-        gave_up: reason why all requests are delegated for the rest of the session; else "".
+        persistent_origin: module or operator that allocated most bytes of blocks that are never
+            freed, in one line; "" if unknown.
+        waits: reason why no plan serves; "" while a plan serves, and in the first recording.
+        gave_up: reason why no slot serves for the rest of the session; "" if slots may serve.
         paused: pauses of the engine (`Pauses`).
         turns: object that decides which thread's iterations are counted.
     """

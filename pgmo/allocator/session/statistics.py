@@ -12,7 +12,7 @@ MISS_REASONS: Mapping[str, str] = {
     "late": "slot overlaps a block that outlived its plan",
     "no_arena": "arena not allocated",
 }
-"""Reasons why no slot served a request, in plain words."""
+"""Reasons why no slot served a request."""
 
 MISS_ADVICE: Mapping[str, str] = {
     "persistent": "nothing to do: pages or the framework serve these blocks",
@@ -45,9 +45,8 @@ class IterationStatistics:
     """Statistics of one iteration. Requests of zero bytes are not counted; sizes are in bytes.
 
     Args:
-        phase: phase of the session. Slots serve requests in `REPLAY`, and in `RECORD` while a
-            diverged program is recorded again. In `BACKOFF`, requests are neither recorded nor
-            counted.
+        phase: phase of the session. Slots serve requests in `REPLAY`, and in `RECORD` while earlier
+            plans serve. In `BACKOFF` and `BYPASS`, requests are neither recorded nor counted.
         requests: number of requests.
         hits: requests that were served from their slots.
         bytes_requested: total bytes of all requests.
@@ -56,14 +55,14 @@ class IterationStatistics:
         skipped: planned requests that did not occur.
         late: blocks that outlived their planned lifetime.
         plan: number of the plan that the iteration ended with; -1 while there is none.
-        bytes_unplanned: total bytes of requests without a slot in the plan, such as optimizer state
-            in the iteration that allocates it.
+        bytes_unplanned: total bytes of requests to which the plan gives no slot, such as optimizer
+            state in the iteration that allocates it.
         driver_calls: calls of the driver's virtual memory, by kind (`DRIVER_CALLS`).
         hand_overs: pages that came from another stream.
         waits_added: estimated number of waits for another stream that the program's own events do
-            not imply. It is too high if libraries record events by direct CUDA calls, which pgmo
-            does not see. It is too low if a stream works on a block after the program's last event
-            on that stream: the longer wait then counts as the program's own.
+            not imply. The number is too high if libraries record events by direct CUDA calls, which
+            pgmo does not see. It is too low if a stream works on a block after the program's last
+            event on that stream: the longer wait then counts as the program's own.
 
     Example:
         >>> one = IterationStatistics(Phase.REPLAY, 4, 3, 400, 390)
@@ -92,7 +91,7 @@ class IterationStatistics:
 
     @property
     def recurring_moves(self) -> int:
-        """`pages_moved`, or 0 in an iteration that creates pages: its moves do not recur."""
+        """`pages_moved`; 0 in an iteration that creates pages, because its moves do not recur."""
         return 0 if self.driver_calls.get("creates") else self.pages_moved
 
     @property
@@ -102,13 +101,13 @@ class IterationStatistics:
 
     @property
     def planned_bytes_rate(self) -> float:
-        """Share of the planned bytes that was served from slots; 1 without planned bytes."""
+        """Share of the requested bytes minus `bytes_unplanned` that slots served; 1 without any."""
         planned = self.bytes_requested - self.bytes_unplanned
         return self.bytes_hit / planned if planned else 1.0
 
     @property
     def known_rate(self) -> float:
-        """Share of requests that occur in the plan, even if their slots were occupied."""
+        """Share of requests that the plan has, served or not; 1 without requests."""
         unknown = self.misses.get("unknown", 0)
         return 1 - unknown / self.requests if self.requests else 1.0
 

@@ -20,10 +20,10 @@ from pgmo.locks import new_reentrant_lock
 from pgmo.packing.plan import Plan
 
 _HISTORY = 10_000
-"""Number of iterations whose statistics are kept one by one. Older ones count only in totals."""
+"""Number of iterations with separate statistics. Older iterations count only in totals."""
 
 _LAST = 16
-"""Number of latest iterations over which the summary takes medians of driver calls."""
+"""Number of latest iterations over which the summary takes medians."""
 
 _LEVELS = ("live_", "peak_", "pages_", "planned_", "arena", "late_now")
 """Name prefixes of the engine's figures that are current levels, not counters."""
@@ -84,9 +84,9 @@ class StatisticsCollector:
             return int(self._totals["iterations"])
 
     def take_passed(self) -> tuple[int, int, dict[int, int]]:
-        """Return the number of iterations that the engine has ended by itself since the last call.
+        """Return figures on the iterations that the engine ended by itself since the last call.
 
-        Also returns the pages that moved in them, and the last iteration of each plan.
+        The figures are: iterations, recurring page moves, and each plan's last iteration number.
         """
         with self._lock:
             self._take_passed()
@@ -95,7 +95,7 @@ class StatisticsCollector:
             return passed, moved, followed
 
     def leave_out_driver_calls(self) -> None:
-        """Ignore driver calls since the last iteration: they belong to another session's turn."""
+        """Ignore driver calls since the last iteration, because another session had the turn."""
         with self._lock:
             now = self._engine.statistics()
             calls = {f"page_{call}": now[f"page_{call}"] for call in DRIVER_CALLS}
@@ -123,7 +123,6 @@ class StatisticsCollector:
             return statistics
 
     def _take_passed(self) -> None:
-        """Count the iterations that the engine ended by itself."""
         if self._closed:
             return
         runs, at_end = self._engine.take_passed()
@@ -136,7 +135,7 @@ class StatisticsCollector:
             self._followed[plan] = self._totals["iterations"]
 
     def _add(self, statistics: IterationStatistics, times: int, now: dict[str, int]) -> None:
-        """Add equal iterations, and the readings at their end."""
+        """Add `times` equal iterations; `now` has the engine's counters at their end."""
         self._before = now
         self._history.extend(repeat(statistics, min(times, _HISTORY)))
         phase, totals = statistics.phase, self._totals
@@ -168,7 +167,7 @@ class StatisticsCollector:
             return max(self._peak_live, _peak(self._engine.statistics()))
 
     def counters(self) -> dict[str, int]:
-        """Return the engine's counters since the session began, and its current levels."""
+        """Return the engine's counters since the session began, and its levels as they are now."""
         return {
             name: value if name.startswith(_LEVELS) else value - self._begin[name]
             for name, value in self._engine.statistics().items()
@@ -218,7 +217,6 @@ def _median(counts: Iterable[int]) -> float:
 
 
 def _statistics(phase: Phase, plan: int, change: dict[str, int]) -> IterationStatistics:
-    """Return the statistics of an iteration from the changes of the counters."""
     return IterationStatistics(
         phase=phase,
         requests=change["requests"],

@@ -3,8 +3,7 @@
 The guard refuses optimizer steps, module calls, `state_dict()`, and modules' `load_state_dict()`.
 
 Without the guard, a kernel that reads an address without pages fails later on the device, without
-naming the tensor. After such a failure, the process cannot use the device. The guard uses PyTorch's
-hooks to raise an error earlier.
+naming the tensor. After that failure, the process cannot use the device.
 """
 
 from typing import Any
@@ -17,7 +16,7 @@ _ADVICE = ": begin a pgmo.phase() that does not list it, or call session.resume(
 
 
 class SleepGuard:
-    """Guard that refuses the use of sleeping optimizers and modules."""
+    """Guard that makes uses of sleeping optimizers and modules raise `SessionError`."""
 
     def __init__(self, objects: object) -> None:
         import torch
@@ -64,7 +63,6 @@ class SleepGuard:
             raise SessionError(f"the memory of this {type(used[0]).__name__} sleeps{_ADVICE}")
 
     def _sleeps(self, module: Any) -> bool:
-        """Return whether a module or one of its own parameters sleeps."""
         own = (one for one in module._parameters.values() if one is not None)
         return module in self._sleeping or any(one in self._tensors for one in own)
 

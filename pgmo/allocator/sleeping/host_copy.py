@@ -12,7 +12,7 @@ it, so the next copy reuses blocks of equal size."""
 
 
 class HostCopy:
-    """Host copy of the contents of runs of pages."""
+    """Host copy of the contents of runs of pages: address and bytes of each run, ascending."""
 
     def __init__(self, adapter: "TorchCuda", runs: Iterable[tuple[int, int]]) -> None:
         self._adapter = adapter
@@ -29,7 +29,7 @@ class HostCopy:
         return sum(int(host.nbytes) for _, host in self._chunks)
 
     def put_back(self, runs: Iterable[tuple[int, int]]) -> None:
-        """Copy the contents of these runs back to their addresses on the device."""
+        """Copy the contents of these runs, in ascending order, to their addresses on the device."""
         chunks = iter(self._chunks)
         chunk = next(chunks, None)
         for begin, size in runs:

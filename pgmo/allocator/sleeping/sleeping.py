@@ -32,7 +32,6 @@ NO_PAGES = (
     "freed"
 )
 
-
 CAPTURED = "memory cannot be released while a CUDA graph is captured"
 
 State = Literal["host", "drop"]
@@ -70,7 +69,7 @@ class Released:
 
 @dataclass(eq=False)
 class Sleep:
-    """Objects whose memory one call has released.
+    """Sleep of some objects: one call has released their memory.
 
     Args:
         number: identifier of this sleep on its device.
@@ -95,7 +94,7 @@ class Sleep:
 
 
 class Sleeping:
-    """Released memory of a session, or of a device without a session. Not thread-safe.
+    """Sleeps of a session, or of a device without a session. Not thread-safe.
 
     Attributes:
         sleeps: sleeps that have not ended.
@@ -113,7 +112,7 @@ class Sleeping:
         return sum(one.size for one in self.sleeps)
 
     def release(self, state: State | None, of: object) -> Released:
-        """Free idle memory and put state to sleep; see `Session.release`."""
+        """Free idle memory; with `state` or `of`, put state to sleep. See `Session.release`."""
         slept = Released()
         before = self.held
         if state is not None or of is not None:
@@ -130,7 +129,7 @@ class Sleeping:
             state: "host" copies the contents to the host, "drop" discards them.
 
         Returns:
-            The sleep for `wake`, or None if nothing can sleep; and the freed memory.
+            The sleep for `wake`, or None without pages of a CUDA device; and the freed memory.
 
         Raises:
             OptionError: if `state` or an object is invalid.
@@ -170,7 +169,7 @@ class Sleeping:
         return sleep, Released(released, host, awake, number)
 
     def wake(self, sleep: Sleep | None) -> None:
-        """Restore sleeping memory at the same addresses. Repeated calls have no effect.
+        """Restore the memory of a sleep at the same addresses. Repeated calls have no effect.
 
         Raises:
             SessionError: if the card has too little memory. All of the sleep's memory stays asleep.
@@ -204,7 +203,7 @@ class Sleeping:
                 self.wake(sleep)
 
     def end(self) -> str:
-        """Wake all state for which there is enough memory. Return a warning, usually ""."""
+        """Wake all state for which there is memory. Return a warning about the rest, usually ""."""
         why = None
         for sleep in list(reversed(self.sleeps)):
             try:
@@ -223,8 +222,8 @@ class Sleeping:
         """Free idle memory between two iterations.
 
         Args:
-            blocks: whether to free arenas that have no live blocks, on devices without pages. The
-                next iteration then has no slots.
+            blocks: whether to free arenas that have no live blocks, on devices without pages. If
+                arenas were freed, slots serve no request of the next iteration.
         """
         if self._cuda is None:
             if blocks:

@@ -11,8 +11,8 @@ from pgmo.wrapped_optimizers import unwrapped
 def listed(objects: object) -> list[Any]:
     """Return a flat list of the tensors, modules and optimizers in nested collections.
 
-    Use the list if the objects are needed twice: an iterator such as `model.children()` yields them
-    only once.
+    An iterator such as `model.children()` yields its objects only once, but the list can be used
+    twice. For other objects, raise `OptionError`.
     """
     import torch
 
@@ -33,12 +33,12 @@ def storages(objects: object, index: int) -> dict[int, int]:
     """Return the storages of objects on one CUDA device.
 
     Args:
-        objects: a tensor (with its gradient), a module (its parameters, their gradients and its
-            buffers), an optimizer (its state), or collections of them.
+        objects: tensors and their gradients; modules, for their parameters, gradients and buffers;
+            optimizers, for their state; or collections of these.
         index: index of the device.
 
     Returns:
-        Bytes of each storage by its address.
+        Bytes of each storage by its address. Sparse and empty tensors are left out.
     """
     import torch
 
@@ -102,5 +102,5 @@ def _within(state: object) -> Iterator[Any]:
 
 
 def _local(tensor: Any) -> Any:
-    """Return this rank's part of a distributed tensor; other tensors unchanged."""
+    """Return this rank's part of a distributed tensor. Other tensors are returned unchanged."""
     return tensor.to_local() if hasattr(tensor, "to_local") else tensor

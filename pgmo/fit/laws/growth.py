@@ -18,7 +18,7 @@ from pgmo.allocator.session.verdict.growth import SKIPPED, find_growth
 from pgmo.units import format_bytes
 
 _MOST_SPANS = 32
-"""Maximum number of spans of steps to compare, as in a session's verdict."""
+"""Maximum number of spans of steps to compare. If a rehearsal has more steps, spans are longer."""
 
 _LEAST = 1 << 10
 """Minimum growth over all rehearsed steps, in bytes. A scalar tensor occupies 512 bytes."""
@@ -62,7 +62,7 @@ class StepGrowth:
 
     @property
     def total(self) -> int:
-        """Bytes of growth until the last planned step, or if unknown the last rehearsed step."""
+        """Bytes of growth until the last planned step; if unknown, the last rehearsed step."""
         return self.until(self.rehearsed if self.planned is None else self.planned)
 
     def last_step(self, spare: int) -> int:
@@ -71,7 +71,7 @@ class StepGrowth:
 
 
 def growth_of(known: Mapping[str, Any]) -> StepGrowth | None:
-    """Return the growth that an observer has recorded; None if live memory does not grow.
+    """Return the growth that an observer has recorded; None if there is none, or too few steps.
 
     Args:
         known: record of the observer: `levels` with `live` bytes and `elements` after each step,
@@ -142,10 +142,10 @@ def matters(growth: StepGrowth, spare: int) -> bool:
 
 
 def _steady_rate(live: Sequence[int]) -> float:
-    """Return the bytes per step by which live memory rises steadily; 0.0 if it does not."""
+    """Return the bytes per step by which live memory rises steadily; 0.0 without a steady rise."""
     width = -(-len(live) // _MOST_SPANS)
     while len(live) // width >= 1:
-        # The last span is left out if it has fewer steps than the others.
+        # The last span is left out if it has fewer steps than the other spans.
         spans = [min(live[at : at + width]) for at in range(0, len(live) - width + 1, width)]
         found = find_growth(width, [(one, one) for one in spans], least_growth=_LEAST)
         if found is not None:

@@ -1,4 +1,4 @@
-"""Memory use of a job at any batch: one profile, or laws fitted over several.
+"""Memory use of a job at any batch: one profile, or laws fitted to several profiles.
 
 evidence at 2, 4        requests paired, sizes fitted          Law
 law.at(18)  -->  a profile and its categories  -->  bytes of the card that each allocator takes
@@ -31,13 +31,13 @@ class Law:
     """Memory use of a job at any value of the option that varies.
 
     Args:
-        evidence: rehearsals: one for a job that does not vary, else several. Rehearsals without a
-            whole history are left out. At each value, the last rehearsal is used.
+        evidence: rehearsals: one for a job that does not vary, else several. Rehearsals of fewer
+            than three steps are left out. At each value, the last rehearsal is used.
         above: bytes that pgmo takes above the live bytes; used if no rehearsal in `evidence` has
             measured them.
 
     Raises:
-        RehearsalError: if no history is whole.
+        RehearsalError: if no rehearsal completed three steps.
         ProfileError: if the histories do not correspond.
     """
 
@@ -78,7 +78,7 @@ class Law:
         """Return the load at a value of the option that varies.
 
         Raises:
-            OptionError: if nothing varies and the value is not the rehearsed value.
+            OptionError: if only one value was rehearsed, and `value` is another.
             ProfileError: if the predicted sizes are larger than a profile can have.
         """
         if value not in self._known:
@@ -111,7 +111,7 @@ class Law:
         return _on_line(points, value)
 
     def holds(self, value: int | None, usable: int) -> bool:
-        """Return whether a lower bound fits: least live bytes with growth, context and one page."""
+        """Return whether `usable` bytes hold the least live bytes, growth, context and one page."""
         try:
             least = self.at(value).least + self.growth_at(value)
             return max(least, self.later_at(value)) + self.context + PAGE <= usable
@@ -140,7 +140,7 @@ class Law:
         return peak + (_PAGE_EXCESS if self.above is None else self.above)
 
     def need(self, value: int | None) -> Need:
-        """Return the job's need at a value, with every allocator."""
+        """Return the job's need at a value with each allocator; raise the errors of `at`."""
         load = self.at(value)
         exact = any(one.value == value for one in self.evidence)
         later, growth = self.later_at(value), self.growth_at(value)
@@ -169,7 +169,7 @@ class Law:
 
 
 def _whole_requests(whole: Sequence[Evidence]) -> list[Evidence]:
-    """Return the rehearsals in which no request failed, or all if there are none.
+    """Return the rehearsals in which no request failed; if a request failed in each, return all.
 
     In other rehearsals, convolutions ran without a workspace, so these histories lack requests.
     """
@@ -231,7 +231,7 @@ def _later_peak(evidence: Evidence) -> int:
 
 
 def taken(evidence: Evidence) -> int:
-    """Return the bytes of the card that a rehearsal took, without the context and growth."""
+    """Return the peak bytes of the card that a rehearsal took, without the context and growth."""
     growth, grown = evidence.growth, 0
     if growth is not None:
         # Evidence is written at intervals, so the last steps before memory ran out may be missing.

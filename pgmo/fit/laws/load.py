@@ -32,8 +32,8 @@ class Load:
     Attributes:
         profile: all requests of the history.
         category: index into `categories.NAMES` for each block, shape (n,).
-        convolution: for each block, the convolution that can run without it, or -1, shape (n,); or
-            empty. See `categories.dispensable`.
+        convolution: for each block, the number of the convolution that can run without this block,
+            or -1, shape (n,); empty if unknown. See `categories.dispensable`.
         begins: ticks at which the second and the third step begin; None if the history is shorter.
     """
 
@@ -77,7 +77,7 @@ class Load:
         return {name: int(size) for name, size in zip(NAMES, found, strict=True)}
 
     def stepping(self) -> list[tuple[int, int]]:
-        """Return the tick ranges of optimizer steps, from the last gradient to the step's end."""
+        """Return the tick ranges from the last gradient to the end of each step; [] if unknown."""
         if self.begins is None:
             return []
         born = self.profile.start[self.category == GRADIENT]
@@ -89,7 +89,7 @@ class Load:
         return found
 
     def simulate(self, way: Way, capacity: int | None = None) -> Reserved:
-        """Return what the model of PyTorch's allocator reserves. `way` must be one of `PYTORCH`."""
+        """Simulate PyTorch's allocator, with a way of `PYTORCH`, on a card of `capacity` bytes."""
         profile, rows = self._repeated
         return simulate_profile(
             profile,

@@ -33,11 +33,11 @@ class Need:
         activations: bytes of all other blocks: results that the step still needs, and batches.
         workspaces: bytes of scratch memory of kernels and libraries that is alive at the peak.
         context: bytes of the CUDA context and its libraries, which no allocator sees.
-        allocated_peak: peak of the live bytes of tensors.
+        allocated_peak: peak of the live bytes of all blocks.
         reserved: peak bytes of the card that each allocator takes, without the context; "default",
             "expandable" or "pgmo". Allocators whose peak is unknown are missing.
-        uncertainty: share of the bytes at the largest rehearsed value whose sizes follow no law;
-            0.0 if the peak itself was rehearsed.
+        uncertainty: share of the bytes at the largest rehearsed value in requests whose size
+            follows no law; 0.0 if the value itself was rehearsed.
         notes: conditions of the figures, one sentence each.
         growth: part of `reserved` by which live memory grows from the first steps to the last; in
             no category.

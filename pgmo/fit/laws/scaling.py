@@ -43,8 +43,8 @@ the curvature comes from rounding, and predicts larger batches wrongly."""
 class ScaledProfile:
     """Sizes of all requests of a job as functions of the option that varies.
 
-    The profile at the largest value has the requests. Each request gets the simplest law through
-    all its known sizes.
+    The requests are those of the profile at the largest value. Each request gets the simplest law
+    through all its known sizes.
 
     Args:
         values: at least two values of the option, ascending and distinct.
@@ -69,19 +69,19 @@ class ScaledProfile:
         self._unit = CUDA_ALIGNMENT if rounded else 1
 
     def at(self, value: int) -> Profile:
-        """Return the profile at a value."""
+        """Return the profile at a value; raise `ProfileError` if its sizes are too large."""
         sizes = [-(-law.at(value) // self._unit) * self._unit for law in self._laws]
         return replace(self._largest, size=np.array(sizes, np.int64)[self._law], trace=None)
 
     @property
     def estimated_share(self) -> float:
-        """Share of the bytes at the largest value whose sizes follow no law."""
+        """Share of the bytes at the largest value in requests whose size follows no law."""
         size = self._largest.size
         return float(size[self._kinds == "estimated"].sum() / max(1, size.sum()))
 
     @property
     def description(self) -> str:
-        """Number of requests for each kind of law."""
+        """Number of requests for each kind of law, as text."""
         counted = Counter(self._kinds.tolist())
         kinds = ", ".join(f"{counted[kind]} {kind}" for kind in _KINDS if counted[kind])
         return f"{len(self._largest)} requests: {kinds}"
@@ -122,7 +122,7 @@ class _SizeLaw:
 
     @property
     def kind(self) -> Kind:
-        """Kind of the curve through all known sizes."""
+        """Kind of the curve through all known sizes; "estimated" if there is no curve."""
         return "estimated" if self._factors is None else _KINDS[len(self._factors) - 1]
 
     def at(self, value: int) -> int:
@@ -159,7 +159,7 @@ def _line(known: Sequence[tuple[int, int]]) -> tuple[Fraction, ...] | None:
 
 
 def _parabola(known: Sequence[tuple[int, int]]) -> tuple[Fraction, ...] | None:
-    """Return the coefficients of a parabola through all points; None if no tensor can have it."""
+    """Return the coefficients of a plausible parabola through all points; None without one."""
     if len(known) < 3:
         return None
     (a, first), (b, second), (c, third) = known[-3:]

@@ -31,7 +31,7 @@ class Attempt:
 def possible_attempts(
     command: Sequence[str], vary: str | None = None, accumulate: str | None = None
 ) -> list[Attempt]:
-    """Return every attempt that makes the same optimizer steps, in order.
+    """Return the attempts in order, all of which make the same optimizer steps.
 
     Args:
         command: the script and its arguments.
@@ -42,7 +42,7 @@ def possible_attempts(
             would change the samples per step.
 
     Raises:
-        OptionError: if the command does not give the batch.
+        OptionError: if the command does not give the batch, or an option has no "{}".
 
     Example:
         >>> for one in possible_attempts(["train.py", "-b", "4"], "-b {}", "-a {}"):
@@ -101,7 +101,7 @@ def _parts(batch: int) -> Iterator[tuple[int, int]]:
 
 
 def _place(command: Sequence[str], option: str) -> int | None:
-    """Return the index of the last word that gives the option's value; None if there is none."""
+    """Return the index of the last word with the value, or None; `option` must have a "{}"."""
     if "{}" not in option:
         raise OptionError(f"{option!r} has no {{}} for the value, as in '--batch-size {{}}'")
     *before, _ = option.split()
@@ -116,6 +116,6 @@ def _place(command: Sequence[str], option: str) -> int | None:
 
 
 def _around(option: str) -> tuple[str, str]:
-    """Return the text before and after the value in its word."""
+    """Return the text before and after "{}" in the last word of an option."""
     begin, _, end = option.split()[-1].partition("{}")
     return begin, end

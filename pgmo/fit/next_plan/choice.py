@@ -3,7 +3,7 @@
 attempts       unchanged --> 16 --> 8 --> 4 --> 1 --> recomputation
 rehearsed      runs out                   predicted by laws, then rehearsed
 
-Recomputation gets the largest budget that fits, to repeat as few operations as possible.
+Recomputation gets the largest tried budget that fits, because it then repeats fewer operations.
 """
 
 import json
@@ -76,7 +76,7 @@ def first_that_fits(
 def with_least_recomputation(
     attempt: Attempt, card: Card, notify: Callable[[str], None]
 ) -> Attempt:
-    """Return a recomputing attempt with the largest budget that fits; unchanged if none does."""
+    """Return a recomputing attempt with the largest tried budget that fits, or `attempt` itself."""
     job = Job(attempt.command)
     plain = collect(job, unlimited(card), way="pgmo", work=False, longer=0.0)
     need = Law([plain]).need(None)

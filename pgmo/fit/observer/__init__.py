@@ -1,4 +1,4 @@
-"""Observer in the process of a rehearsed script, which can also change the script from outside.
+"""Observer in the process of a rehearsed script, and changes of the script from outside.
 
 The process runs `python -m pgmo.fit.observer SPEC SCRIPT ...`.
 """

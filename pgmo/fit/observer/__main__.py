@@ -21,8 +21,8 @@ _CALLS = 12
 def main(spec_path: str, command: list[str]) -> None:
     """Run a command, and attach the observer to torch when the command imports it.
 
-    The file at `spec_path` has the fields of `Watch` as JSON, and `call`. If `call` is true, the
-    command is MODULE:FUNCTION and a batch; else a script, or "-m" and a module.
+    The file at `spec_path` has the argument `spec` of `Watch` as JSON, and `call`. If `call` is
+    true, the command is a function (see `_find`) and a batch; else a script, or "-m" and a module.
     """
     spec = json.loads(Path(spec_path).read_text())
     watch = Watch(spec, None if spec.get("call") else _file_of(command))
@@ -35,11 +35,14 @@ def main(spec_path: str, command: list[str]) -> None:
 
 
 def _file_of(command: list[str]) -> Path | None:
-    """Return the file of source code that a command runs; None if it runs no such file."""
+    """Return the Python file of a command's script or module; None if there is none."""
     path = command[0]
     if path == "-m":
         found = importlib.util.find_spec(command[1])
         path = found.origin if found is not None and found.origin else ""
+        if found is not None and found.submodule_search_locations:
+            # An import of the package's __main__ would run the package before the hooks exist.
+            path = str(Path(found.submodule_search_locations[0], "__main__.py"))
     return Path(path) if path.endswith(".py") else None
 
 

@@ -23,8 +23,8 @@ def census(optimizer: Any) -> dict[str, Any]:
     Returns:
         Plain values. `parameters` and `states`: sorted addresses of storages on the card.
         `shapes`: for each parameter its shape, bytes per element, whether it is trained, and
-        whether it is the weight of a linear layer. `blocks`: bytes of the largest module in a list
-        of modules. `outside`: bytes of the parameters in no such list.
+        whether it is the weight of a linear layer. `blocks`: one entry, the bytes of the largest
+        module in a list of modules; none without a list. `outside`: bytes of parameters in no list.
     """
     modules = list(_modules())
     held: dict[int, Tensor] = {id(one): one for one in _parameters(optimizer)}
@@ -86,7 +86,7 @@ def _all_addresses(tensors: Iterable[Tensor]) -> list[int]:
 
 
 def _addresses(tensor: Tensor) -> list[int]:
-    """Return the address of a tensor's storage, or those of its parts; none if not on a card."""
+    """Return the addresses of a tensor's storage or of its parts; [] if it is not on a card."""
     inner = getattr(tensor, "__tensor_flatten__", None)
     if inner is not None:  # subclasses that wrap tensors, such as DTensor and quantised weights
         names, _ = inner()

@@ -24,7 +24,7 @@ class ScriptChange:
         self._seen: set[int] = set()
 
     def attach(self) -> None:
-        """Install hooks on every call of a module."""
+        """Hook the calls of all modules."""
         from torch.nn.modules.module import (
             register_module_forward_hook,
             register_module_forward_pre_hook,
@@ -56,7 +56,7 @@ class ScriptChange:
             self._open.pop().__exit__(None, None, None)
 
     def _wrap_calls(self) -> None:
-        """Redirect calls of the outermost module to the model that recomputes."""
+        """Redirect training calls of the outermost module to the model that recomputes."""
         from torch import is_grad_enabled
         from torch.nn import Module
 
@@ -93,8 +93,8 @@ _SWITCHES: dict[str, dict[str, Any]] = {
 def checkpoint_blocks(model: Any) -> int:
     """Put each block of a model under activation checkpointing; return the number of blocks.
 
-    If the model has a method of `_SWITCHES`, that method enables checkpointing, and the result is
-    -1. Otherwise the blocks are the similar modules in a list.
+    If the model has a method of `_SWITCHES`, the method enables checkpointing, and the result is
+    -1. Otherwise the blocks are the modules of a list that have the same class.
     """
     for name, options in _SWITCHES.items():
         switch = getattr(model, name, None)
@@ -113,7 +113,7 @@ def checkpoint_blocks(model: Any) -> int:
 
 
 def _blocks(model: Any) -> Iterator[Any]:
-    """Yield the outermost modules with children that share a list with modules of their class."""
+    """Yield the outermost modules that have children and a sibling of the same class in a list."""
     from torch.nn import ModuleList, Sequential
 
     children = list(model.children())

@@ -45,7 +45,7 @@ def peak_of_live() -> int:
 
 
 def reset_peaks() -> None:
-    """Reset the peaks of all cards."""
+    """Reset the peaks of all cards; do nothing before CUDA is initialized."""
     import torch
 
     if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]

@@ -82,7 +82,7 @@ class LongestSamples:
 
 
 def _sizes(loader: Any) -> dict[int, int]:
-    """Return the number of elements of the compared samples, by index, each collated alone."""
+    """Return the number of elements of each compared sample, collated alone, by index, or {}."""
     dataset, sizes = loader.dataset, dict[int, int]()
     if not loader._auto_collation or not hasattr(dataset, "__getitem__"):
         return sizes

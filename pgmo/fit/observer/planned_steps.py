@@ -25,7 +25,7 @@ _ENDS = ast.Break | ast.Return
 _ORDERS = ast.Lt | ast.LtE | ast.Gt | ast.GtE | ast.Eq
 
 _TRANSPARENT = frozenset({"enumerate", "tqdm", "trange", "track", "iter", "list", "sorted"})
-"""Calls whose result is as long as their first argument."""
+"""Functions whose result has the length of their first argument."""
 
 _COMPREHENSIONS = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 """Loops inside an expression, whose length is unknown."""
@@ -34,9 +34,7 @@ _COMPREHENSIONS = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 def planned_steps(
     frame: FrameType | None, own: Callable[[str], str], done: int
 ) -> tuple[int, bool] | None:
-    """Return the number of optimizer steps that a script will make, and whether it is exact.
-
-    The result is None if the number is unknown.
+    """Return the number of optimizer steps of a script, and whether it is exact; None if unknown.
 
     Loops give an upper limit: they may end early, and with gradient accumulation an iteration may
     make no step.
@@ -82,7 +80,7 @@ def _is_library(frame: FrameType) -> bool:
 
 
 def _of_trainer(frame: FrameType) -> int | None:
-    """Return the steps of the Trainer whose method this frame runs; None for other frames."""
+    """Return the steps of the Trainer whose method this frame runs; None if there is none."""
     trainer = frame.f_locals.get("self")
     module = type(trainer).__module__.partition(".")[0]
     steps: Any = None
@@ -172,7 +170,7 @@ def _length_of(node: ast.expr, frame: FrameType) -> float:
 
 
 def _limits_of_variable(loop: Loop, frame: FrameType) -> Iterator[int]:
-    """Yield the limits at which a loop ends by a test of its variable: `if step > N: break`."""
+    """Yield the values of a `for` loop's variable at which it ends: N of `if step > N: break`."""
     if isinstance(loop, ast.For):
         own = {one.id for one in ast.walk(loop.target) if isinstance(one, ast.Name)}
         for name, _, limit in _comparisons(loop, frame):
@@ -181,10 +179,10 @@ def _limits_of_variable(loop: Loop, frame: FrameType) -> Iterator[int]:
 
 
 def _limits_of_count(loop: Loop, frame: FrameType, file: str, done: int) -> dict[str, int]:
-    """Return the number of steps at which a test of a counter ends a loop, by the counter's name.
+    """Return, for each counter, the number of steps at which a test of the counter ends a loop.
 
-    A variable that nothing adds to counts no steps. A variable that the loop resets counts none,
-    either, such as the number of epochs without a better loss.
+    Variables that no code adds to, or that the loop resets, count no steps. For example, a loop
+    resets the number of epochs without a better loss.
     """
     none = _set_in(loop)
     if isinstance(loop, ast.For):
@@ -259,7 +257,7 @@ def _comparisons(loop: Loop, frame: FrameType) -> Iterator[tuple[str, int, int]]
 
 
 def _inside(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield the nodes inside a loop, except those in nested loops and functions."""
+    """Yield the nodes inside a loop, except the nodes inside nested loops and functions."""
     for child in ast.iter_child_nodes(node):
         yield child
         if not isinstance(child, Loop | ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
@@ -267,7 +265,7 @@ def _inside(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def _value(node: ast.expr, frame: FrameType) -> Any:
-    """Return the value of an expression of names, attributes, items, constants and arithmetic."""
+    """Evaluate names, attributes, items, constants and arithmetic; raise an error otherwise."""
     if isinstance(node, ast.Constant):
         return node.value
     if isinstance(node, ast.Name):

@@ -32,7 +32,7 @@ class Site:
         file: path of the file.
         lines: possible current lines of the frame when the code begins.
         function: name of the enclosing function, or "" at the top level of a module.
-        what: short description, as "torch.save"; "" if it is the whole function.
+        what: short description, as "torch.save"; "" if the code is the whole function.
     """
 
     file: str
@@ -177,7 +177,7 @@ class SitesRun:
             setattr(owner, name, self._recording(getattr(owner, name)))
 
     def missed(self) -> list[str]:
-        """Return descriptions of the sites that have not run: the first site of each function."""
+        """Return descriptions of evaluations and sites that have not run, one for each function."""
         found = self._sites()
         sites = [site for site in found if not self._has_run(site)]
         # An `eval` that a model overrides is not hooked, but `no_grad` in the same function is.

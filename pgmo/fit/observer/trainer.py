@@ -46,8 +46,8 @@ class TrainerEvaluation(EarlyEvaluation):
     """Early evaluation of the Trainer of transformers.
 
     Args:
-        evaluates: returns whether the script itself calls `trainer.evaluate()`, as many do after
-            training.
+        evaluates: returns whether the script itself calls `trainer.evaluate()`, as many scripts do
+            after training.
     """
 
     text = "the evaluation of Trainer"

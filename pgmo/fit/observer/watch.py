@@ -22,7 +22,7 @@ from pgmo.imports import after_import
 from pgmo.rehearsal.child.memory import count_out_of_memory
 
 HISTORY = 3
-"""Number of steps in the history: one that creates optimizer states, and two that repeat."""
+"""Number of steps in the history: one step creates optimizer states, and two steps repeat."""
 
 PROFILED = HISTORY + 2
 """Step after which a session has a profile: a session records three iterations, then plans."""
@@ -31,7 +31,7 @@ _WRITES = 0.5
 """Minimum seconds between two writes of the evidence, once only live memory is observed."""
 
 ENTRIES = 4_000_000
-"""Maximum number of events in torch's memory history, which no tried script has reached."""
+"""Maximum number of events in torch's memory history. Beyond it, torch drops the oldest events."""
 
 
 class Watch:
@@ -157,7 +157,7 @@ class Watch:
             self._write()
 
     def _keep_profile(self) -> None:
-        """Save the largest profile of pgmo sessions, with the call stack of each block, if any."""
+        """Save the largest profile of the open pgmo sessions on cards, if there is one."""
         from pgmo.allocator.session.open_sessions import open_profiles
 
         found = [one for one in open_profiles() if one.meta.device.startswith("cuda")]
@@ -196,7 +196,7 @@ class Watch:
 
 
 def _convolutions() -> list[tuple[int, int, int]]:
-    """Return the workspaces that convolutions have used; none without the stub runtime."""
+    """Return address, bytes and convolution of each used workspace; [] without the stub runtime."""
     if "PGMO_FAKECUDA" not in os.environ:
         return []
     from pgmo.rehearsal.control import convolution_workspaces

@@ -16,7 +16,7 @@ class Work(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Dispatch mode that counts the operators of an iteration, also in backward passes.
 
     Operators of equal data type, flops and bytes are one kind. From the counts of all kinds,
-    `pgmo.fit.what_if.timing` bounds the time on a card. The bytes are those of separate operators;
+    `pgmo.fit.what_if.timing` computes the least time on a card. Bytes are counted per operator;
     fused kernels move fewer bytes.
     """
 

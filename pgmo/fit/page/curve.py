@@ -15,7 +15,7 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 12, 14, 34
 def curve(answer: Answer) -> str:
     """Return the drawing: a line for each allocator, the card's memory, dots at largest values.
 
-    The drawing is empty for fewer than two values.
+    The result is "" for fewer than two values.
     """
     if len(answer.curve) < 2:
         return ""

@@ -8,7 +8,7 @@ from pgmo.fit.rows import alternative_rows, card_rows, holder_rows
 
 
 def alternatives(answer: Answer) -> str:
-    """Return the table of alternatives, with the source of each figure."""
+    """Return the table of alternatives, with the source of each figure; "" if there are none."""
     if not answer.alternatives:
         return ""
     rows, notes = alternative_rows(answer)
@@ -23,7 +23,7 @@ def alternatives(answer: Answer) -> str:
 
 
 def cards(answer: Answer) -> str:
-    """Return the table of other cards, without columns that are empty."""
+    """Return the table of other cards, without empty columns; "" if there are no cards."""
     if not answer.cards:
         return ""
     columns = ["card", "usable", "takes", "fits", "without pgmo", "cards"]

@@ -10,8 +10,9 @@ from pgmo.errors import ProfileError, RehearsalError
 from pgmo.fit.evidence import Evidence, Job, collect
 from pgmo.fit.largest import unlimited
 from pgmo.fit.laws.law import Law
-from pgmo.fit.what_if.arithmetic import COMPUTED, Curves, Model, curves_of, peak
+from pgmo.fit.what_if.arithmetic import COMPUTED, Model
 from pgmo.fit.what_if.timing import bound
+from pgmo.fit.what_if.whole_run import WholeRun
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,7 @@ class Alternative:
         total: bytes of the card that the job needs with pgmo, context included; None if unknown.
         fits: whether `total` fits on the card.
         source: "rehearsed", "computed", or "predicted".
-        how: basis of `total`, and what it leaves out; if `total` is None, the reason.
+        how: basis of `total`, and what `total` leaves out; if `total` is None, the reason.
         time: effect on the time, in words; "" if unknown.
         rank: distance from the unchanged script, which has rank 0.
     """
@@ -65,9 +66,8 @@ def alternatives(
 ) -> tuple[list[Alternative], list[Evidence]]:
     """Return the alternatives, the unchanged script first, and the evidence of their rehearsals."""
     model = Model.of(law.last.known)
-    plain = law.at(value)
-    curves = curves_of(plain)
-    bases: list[tuple[str, int, Curves, str]] = []
+    plain = WholeRun.of(law, value)
+    bases: list[tuple[str, int, WholeRun, str]] = []
     row = partial(_row, law, card)
     rows = [row("unchanged, with pgmo", plain.peak, "rehearsed", "", rank=0)]
     rows += _other_values(law, value, row)
@@ -78,18 +78,18 @@ def alternatives(
             rows.append(Alternative(one.name, None, False, "rehearsed", trouble, rank=one.rank))
             continue
         made.append(evidence)
-        changed = Law([evidence]).at(value)
+        changed = WholeRun.of(Law([evidence]), value)
         how = one.how
-        if changed.peak == plain.peak:
+        if changed.step_peak == plain.step_peak:
             how += "; the peak stayed the same: the script may have this change already"
         time = _time(law.last, evidence, card)
         rows.append(row(one.name, changed.peak, "rehearsed", how, time, one.rank))
-        bases.append((one.name, one.rank, curves_of(changed), how))
+        bases.append((one.name, one.rank, changed, how))
         if one.change == _BFLOAT16:
             alike = replace(rows[-1], name="autocast to float16", source="computed", how=_ALIKE)
             rows.append(alike)
     for change in COMPUTED:
-        size, how = peak(change.apply(curves, model)), change.explain(model)
+        size, how = plain.changed(change.apply, model).peak, change.explain(model)
         rows.append(row(change.name, size, "computed", how, change.time, change.rank))
     if not any(one.fits for one in rows if one.rank):
         rows += _pairs(model, bases, row)
@@ -112,7 +112,7 @@ def _row(
     time: str = "",
     rank: int = 1,
 ) -> Alternative:
-    """Return the row of a change that takes `size` live bytes."""
+    """Return the row of a change whose run has a peak of `size` live bytes."""
     total = law.with_pgmo(size) + law.context
     return Alternative(name, total, total <= card.usable, source, how, time, rank)
 
@@ -120,7 +120,7 @@ def _row(
 def _other_values(
     law: Law, value: int | None, row: Callable[..., Alternative]
 ) -> list[Alternative]:
-    """Return rows for half and twice the value, if there are laws."""
+    """Return rows for half and twice the value; [] without laws."""
     if value is None or len(law.evidence) < 2:
         return []
     rows = []
@@ -128,7 +128,7 @@ def _other_values(
         if other < 1:
             continue
         try:
-            size = law.at(other).peak
+            size = WholeRun.of(law, other).peak
         except ProfileError:
             continue
         rank = 1 if other < value else 9
@@ -149,7 +149,7 @@ def _try(job: Job, card: Card, value: int | None, one: Rehearsed) -> tuple[Evide
 
 
 def _time(plain: Evidence, changed: Evidence, card: Card) -> str:
-    """Return the ratio of the two lower bounds on a step's time, if the card has rates."""
+    """Return the change of a step's least time in words, as "+20% by ..."; "" if unknown."""
     before, after = (bound(one.known.get("work", []), card) for one in (plain, changed))
     if not before or not after or plain.value != changed.value:
         return ""
@@ -158,16 +158,16 @@ def _time(plain: Evidence, changed: Evidence, card: Card) -> str:
 
 def _pairs(
     model: Model,
-    bases: Sequence[tuple[str, int, Curves, str]],
+    bases: Sequence[tuple[str, int, WholeRun, str]],
     row: Callable[..., Alternative],
 ) -> list[Alternative]:
     """Return the nearest fitting pair of a rehearsed and a computed change; [] if there is none."""
     rows = []
-    for (name, rank, curves, how), change in product(bases, COMPUTED):
+    for (name, rank, run, how), change in product(bases, COMPUTED):
         rows.append(
             row(
                 f"{name}, and {change.name}",
-                peak(change.apply(curves, model)),
+                run.changed(change.apply, model).peak,
                 "computed",
                 f"from the rehearsal of the first change: {how}; {change.explain(model)}",
                 change.time,

@@ -1,6 +1,6 @@
-"""Changes of a job whose bytes follow from its parameters: optimizer, adapters, more ranks.
+"""Changes of a job whose bytes are computed: another optimizer, adapters, more ranks.
 
-Each change turns the curves of a load into the curves of the changed job:
+Each change turns the curves of a job into the curves of the changed job:
 
           forward    backward   optimizer step
     STATE ----------------------------------------   bytes that the optimizer keeps
@@ -20,7 +20,7 @@ from pgmo.fit.categories import GRADIENT, NAMES, PARAMETER, STATE
 from pgmo.fit.laws.load import Load
 
 Curves = NDArray[np.int64]
-"""Bytes of each category after each request, shape (categories + 2, ticks); see `curves_of`."""
+"""Bytes by category after each request, then two more rows; shape (categories + 2, ticks)."""
 
 TEMPORARY, STEPPING = len(NAMES), len(NAMES) + 1
 """Rows after the categories: the optimizer's temporary bytes; 1 during its steps, else 0."""
@@ -32,8 +32,8 @@ RANKS = (2, 4, 8)
 """Numbers of cards over which a job is sharded."""
 
 _QUANTISED_BLOCK, _NF4_BLOCK, _LEAST_QUANTISED = 256, 64, 4096
-"""Constants of bitsandbytes 0.45, in elements: the block sizes of 8-bit states and of 4-bit
-weights, and the smallest state that is kept in 8 bits."""
+"""Constants of bitsandbytes 0.45 (Dettmers and others, 2022), in elements: the block sizes of 8-bit
+states and of 4-bit weights, and the smallest state that is kept in 8 bits."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Model:
             is the weight of a linear layer.
         block: bytes of the largest module in a list of modules; of the whole model if it has no
             list.
-        outside: bytes of the parameters in no such list.
+        outside: bytes of the parameters that are in no list of modules.
     """
 
     shapes: Sequence[Sequence[Any]]
@@ -86,7 +86,7 @@ OfModel = Callable[[Model], int]
 
 
 def curves_of(load: Load) -> Curves:
-    """Return a load's curves. Blocks that live only during optimizer steps count as temporary."""
+    """Return a load's curves; activations and workspaces of optimizer steps are temporary."""
     found = np.zeros((len(NAMES) + 2, load.profile.ticks), np.int64)
     found[: len(NAMES)] = load.curves
     for begin, end in load.stepping():
@@ -115,7 +115,7 @@ def adam_bytes(shape: list[int]) -> int:
 
 
 def adafactor_bytes(shape: list[int]) -> int:
-    """Return the bytes of a matrix's row and column sums, or of the second moment for other shapes.
+    """Return the bytes of row and column sums, or of a vector's second moment, in float32.
 
     Source: Shazeer and Stern, 2018.
     """
@@ -125,7 +125,7 @@ def adafactor_bytes(shape: list[int]) -> int:
 
 
 def adam_8bit_bytes(shape: list[int]) -> int:
-    """Return the bytes of two moments in 8 bits, with scales (Dettmers and others, 2022)."""
+    """Return the bytes of two moments in 8 bits with scales; small moments stay in float32."""
     count = math.prod(shape)
     if count < _LEAST_QUANTISED:
         return adam_bytes(shape)
@@ -138,12 +138,12 @@ def adam_temporary_bytes(model: Model) -> int:
 
 
 def adafactor_temporary_bytes(model: Model) -> int:
-    """Return the bytes of one update: Adafactor updates one parameter after the other."""
+    """Return the bytes of the largest update: Adafactor updates parameters one after another."""
     return 4 * model.largest
 
 
 def with_adapters(curves: Curves, model: Model, bits: int | None = None) -> Curves:
-    """Return the curves with LoRA: linear layers are frozen, adapters are trained with Adam."""
+    """Return the curves with LoRA, trained with Adam; `bits` quantises the weights, if given."""
     adapters = sum(RANK * (shape[0] + shape[1]) for shape, _ in model.linear if len(shape) == 2)
     frozen = model.bytes
     if bits is not None:
@@ -174,10 +174,9 @@ def with_offloaded_states(curves: Curves, model: Model) -> Curves:
 def sharded(curves: Curves, model: Model, ranks: int) -> Curves:
     """Return the curves of one rank of a fully sharded job.
 
-    Each rank keeps its part. The parameters of two blocks are whole: one block is used while the
-    next one is gathered. The gradients of one block are whole until they are reduced. Parameters
-    outside of blocks belong to the outermost module, which is whole during forward and backward
-    passes.
+    Each rank keeps an equal part. The parameters of two blocks are whole: one block is used while
+    the next block is gathered. The gradients of one block are whole until they are reduced.
+    Parameters outside of blocks are whole during forward and backward passes.
     """
     changed = curves.copy()
     for category in (PARAMETER, GRADIENT, STATE, TEMPORARY):
@@ -196,7 +195,7 @@ def peak(curves: Curves) -> int:
 
 
 def _scaled(curves: Curves, category: int, to: int, whole: int | None = None) -> Curves:
-    """Return the curves with a category scaled by `to / whole`; default `whole`: its maximum."""
+    """Return the curves with a category scaled by `to / whole`; `whole` defaults to its maximum."""
     changed = curves.copy()
     most = int(curves[category].max(initial=0)) if whole is None else whole
     if most:
@@ -239,7 +238,7 @@ _QUANTISED = f"{_LORA}; converted copies of quantised weights are not counted"
 
 
 def _few_adapters(model: Model) -> str:
-    """Return the caveat of LoRA if linear layers hold less than half of a model's elements."""
+    """Return the caveat of LoRA if linear layers hold less than half of the elements, else ""."""
     elements = sum(math.prod(shape) for shape, _ in model.linear)
     if 2 * elements >= sum(math.prod(shape) for shape, *_ in model.shapes):
         return ""

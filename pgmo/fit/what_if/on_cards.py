@@ -2,13 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from pgmo.cards import Card, all_cards
 from pgmo.fit.largest import largest_value
 from pgmo.fit.laws.law import Law
-from pgmo.fit.what_if.arithmetic import RANKS, Model, curves_of, peak, sharded
+from pgmo.fit.what_if.arithmetic import RANKS, Model, sharded
 from pgmo.fit.what_if.timing import Forecast, TimedStep, forecast, scaled
+from pgmo.fit.what_if.whole_run import WholeRun
 from pgmo.rehearsal.environment import context_bytes
 
 
@@ -20,9 +22,9 @@ class CardRow:
         card: the card.
         total: bytes that the job takes with pgmo, context included.
         fits: whether the job fits, by "default" and "pgmo".
-        ranks: computed number of cards that the job needs if they share parameters, gradients and
-            states; None if 8 are too few.
-        largest: largest value of the option with pgmo; None if nothing varies.
+        ranks: computed number of cards that the job needs if the cards share parameters, gradients
+            and states; None if 8 are too few.
+        largest: largest value that fits with pgmo, or 0; None if only one value was rehearsed.
         forecast: time on the card, at the largest value if there is one; None if unknown.
     """
 
@@ -51,17 +53,17 @@ def on_cards(
     steps: float | None = None,
     measured: TimedStep | None = None,
 ) -> list[CardRow]:
-    """Return a row for each card, in the order of `cards`; None stands for all known cards.
+    """Return a row for each card, in the order of `cards`; if it is None, for all known cards.
 
     The job is assumed to make the same requests on each card; the size of the context differs.
     """
-    load = law.at(value)
+    run = WholeRun.of(law, value)
     model = Model.of(law.last.known)
     rows = []
     for card in all_cards() if cards is None else cards:
         # The laws subtract the context of the rehearsed card.
         usable = card.usable - context_bytes(card) + law.context
-        total = law.with_pgmo(load.peak) + context_bytes(card)
+        total = law.with_pgmo(run.peak) + context_bytes(card)
         fits = {"default": law.fits(value, usable, "default"), "pgmo": total <= card.usable}
         varies = value is not None and len(law.evidence) > 1
         most = largest_value(law, usable, "pgmo") if varies else None
@@ -74,7 +76,7 @@ def on_cards(
                 card,
                 total,
                 fits,
-                1 if fits["pgmo"] else _ranks(law, curves_of(load), model, card),
+                1 if fits["pgmo"] else _ranks(law, run, model, card),
                 most,
                 forecast(work, card, steps=number, measured=measured, reference=reference),
             )
@@ -83,7 +85,7 @@ def on_cards(
 
 
 def work_at(law: Law, value: int | None) -> list[list[Any]]:
-    """Return the work of a step, scaled from the rehearsal at the nearest value; [] if unknown."""
+    """Return a step's operators for `forecast`, scaled from the nearest rehearsed value, or []."""
     known = [one for one in law.whole if one.known.get("work")]
     if not known:
         return []
@@ -94,9 +96,9 @@ def work_at(law: Law, value: int | None) -> list[list[Any]]:
     return scaled(work, nearest.value, value)
 
 
-def _ranks(law: Law, curves: Any, model: Model, card: Card) -> int | None:
+def _ranks(law: Law, run: WholeRun, model: Model, card: Card) -> int | None:
     for ranks in RANKS:
-        size = law.with_pgmo(peak(sharded(curves, model, ranks))) + context_bytes(card)
-        if size <= card.usable:
+        shard = run.changed(partial(sharded, ranks=ranks), model)
+        if law.with_pgmo(shard.peak) + context_bytes(card) <= card.usable:
             return ranks
     return None

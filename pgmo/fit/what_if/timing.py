@@ -1,8 +1,8 @@
 """Time of a step on a card: a lower bound from its rates, or scaled from a measured step.
 
 Each operator takes the longer of two times: its arithmetic at the card's peak rate, and its traffic
-at the memory bandwidth. This is the roofline of Williams, Waterman and Patterson (2009). The sum is
-a lower bound. With a measured step, the ratio of its time to its bound is assumed on all cards.
+at the memory bandwidth (the roofline of Williams, Waterman and Patterson, 2009). The sum over all
+operators is a lower bound. The ratio of a measured time to its bound is assumed on all cards.
 """
 
 from collections.abc import Sequence
@@ -57,7 +57,7 @@ class Forecast:
 
 
 def bound(work: Sequence[Sequence[Any]], card: Card) -> float | None:
-    """Return the least seconds of a step on a card; None if its rates or the work are unknown.
+    """Return the least seconds of a step on a card; None if the rates or the work are unknown.
 
     Each row of `work` has data type, flops, bytes and count of one kind of operator.
     """
@@ -87,11 +87,11 @@ def forecast(
     """Return the forecast of the time on a card; None if it is unknown.
 
     Args:
-        work: work of one optimizer step at the batch of the forecast.
+        work: operators of one optimizer step at the batch of the forecast, as for `bound`.
         card: the card.
         steps: optimizer steps of the job, or None.
         measured: a timed step on any card.
-        reference: work of the timed step if its batch differs; default `work`.
+        reference: operators of the timed step if its batch differs; default `work`.
 
     Raises:
         OptionError: if the measured step is shorter than its card's rates allow.

@@ -1,4 +1,4 @@
-"""Pytest plugin for memory tests. pytest loads it if pgmo is installed; it imports only pytest.
+"""Pytest plugin for memory tests. Where pgmo is installed, pytest imports this module at its start.
 
 @pytest.mark.max_memory("300 MiB")       the test fails if its live bytes exceed this
 def test_step(): ...
@@ -51,7 +51,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
-    """Record a marked test, and fail it if it exceeded its limit."""
+    """Record a marked test. The test fails if it exceeds its limit or cannot be recorded."""
     marker = item.get_closest_marker(_MARKER)
     if marker is None:
         return (yield)
@@ -63,11 +63,11 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
 
 @pytest.fixture
 def pgmo_profile(request: pytest.FixtureRequest) -> "Recordings":
-    """Record the memory of a part of a test, in a `with` block.
+    """Return a function for `with` blocks that record the memory of parts of a test.
 
-    Calls may name the part and the device: `pgmo_profile("backward", device="cpu")`. After the
-    block, `recorded.peak` is the peak of the live bytes, and `recorded.profile` the
-    `pgmo.Profile`.
+    A call may name a part and a device: `with pgmo_profile("step", device="cpu") as recorded:`.
+    After the block, `recorded.peak` is the peak of the live bytes, and `recorded.profile` is the
+    `pgmo.Profile`, or None without requests.
     """
     from pgmo.integrations.pytest_plugin.recording import Recordings
 

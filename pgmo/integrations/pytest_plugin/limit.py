@@ -21,7 +21,7 @@ _TOP = 5
 
 @dataclass(frozen=True)
 class Limit:
-    """Maximum live bytes of one test on a device; None is the default device of `pgmo.optimize`."""
+    """Maximum live bytes (`size`) of a test on a device. None stands for the default device."""
 
     item: pytest.Item
     size: int
@@ -45,7 +45,7 @@ class Limit:
 
     @contextmanager
     def kept(self) -> Iterator[None]:
-        """Fail the test if it exceeds the limit. Other failures of the test are unchanged."""
+        """Fail the test if it exceeds the limit or cannot be recorded. Other failures stay."""
         of_test: BaseException | None = None
         try:
             with recorded(self.item, device=self.device) as made:
@@ -93,7 +93,7 @@ class Limit:
         load = find_growth("", before, profile, Tolerance()).figures[0]
         yield f"Before ({path}) it was {format_bytes(load.before or 0)}. Grown since then:"
         lines = list(grown_lines(load, _TOP))
-        yield from (f"  {line}" for line in lines or ["nothing: the limit was lowered"])
+        yield from (f"  {line}" for line in lines or ["nothing: the limit was exceeded before"])
 
 
 def _written(marker: pytest.Mark) -> str:

@@ -13,7 +13,7 @@ from pgmo.profiler.profile import Profile
 
 _ODD = re.compile(r"[^\w\[\]=+,-]")
 _LONGEST = 200
-"""Maximum length of a file name in bytes. It is below 255, to leave room for suffixes."""
+"""Maximum bytes of a file name, below 255 because of suffixes. Longer names are cut."""
 
 
 class Recordings:
@@ -47,7 +47,7 @@ class Recordings:
 
 @contextmanager
 def recorded(item: pytest.Item, part: str = "", device: object = None) -> Iterator[OnePass]:
-    """Record a test or a part of it, and save the profile in the folder of `--pgmo-save`."""
+    """Record a test or a part of it; with `--pgmo-save`, save the profile in that folder."""
     name = profile_name(item, part)
     with record_once(device, name=name.rpartition("/")[2]) as made:
         yield made
@@ -59,7 +59,7 @@ def recorded(item: pytest.Item, part: str = "", device: object = None) -> Iterat
 
 
 def base_profile(item: pytest.Item) -> tuple[Profile | None, str]:
-    """Return the test's earlier profile, or None, and its path; "" without a folder of profiles."""
+    """Return the test's earlier profile, None if it does not exist; and its path, "" if unknown."""
     given = item.config.getoption("--pgmo-base")
     folder: Path | None = None
     if given:
@@ -75,8 +75,8 @@ def base_profile(item: pytest.Item) -> tuple[Profile | None, str]:
 def profile_name(item: pytest.Item, part: str = "") -> str:
     """Return the path of a test's profile below the folder of profiles, without the suffix.
 
-    The path is relative to the folder of the configuration file, or, without such a file, to the
-    folder in which pytest was started.
+    The path is relative to the folder of the configuration file. Without a configuration file, the
+    path is relative to the folder in which pytest was started.
     """
     config = item.config
     below = config.rootpath if config.inipath else config.invocation_params.dir
@@ -89,8 +89,8 @@ def profile_name(item: pytest.Item, part: str = "") -> str:
 def join_names(file: str, *names: str) -> str:
     """Return a unique path for a test, from its file and the names inside it.
 
-    Characters that are not allowed in file names become `_`. A changed name, or one that was too
-    long, gets a digest of the original name.
+    Characters except letters, digits and `_[]=+,-` become `_`. A changed or cut name ends with a
+    digest of the original name.
 
     Example:
         >>> join_names("tests/test_net.py", "TestStep", "test_it[cpu-2]", "backward")

@@ -26,10 +26,7 @@ class Compilers:
         self._timed = False
 
     def install(self) -> None:
-        """Disable Dynamo if Triton is missing, and watch `torch.compile`.
-
-        This method must run before torch is imported.
-        """
+        """Disable Dynamo if Triton is missing, and watch `torch.compile`, before torch's import."""
         if not self._has_triton:
             os.environ["TORCHDYNAMO_DISABLE"] = "1"
         after_import("torch", self._watch_compile)

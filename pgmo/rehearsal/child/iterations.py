@@ -18,7 +18,7 @@ class Stopped(BaseException):
 
 
 class IterationCounter:
-    """Listener of a `Watcher` that counts iterations and forwards all calls.
+    """Counter of iterations that listens to a `Watcher` and forwards all calls.
 
     Args:
         supervision: receives the forwarded calls; None for no receiver.
@@ -46,7 +46,7 @@ class IterationCounter:
             self._supervision.begin(devices)
 
     def end_iteration(self) -> None:
-        """Count a finished iteration; raise `Stopped` if the limit is reached."""
+        """Count a finished iteration; raise `Stopped` after the last one."""
         self.ended += 1
         if self._supervision is not None:
             self._supervision.end_iteration()

@@ -9,7 +9,7 @@ from pgmo.rehearsal.environment import PACKAGES
 
 
 def counted() -> dict[str, Any]:
-    """Return the highest peaks of all cards, and the peak of pinned memory, in bytes."""
+    """Return the highest peaks of all cards, the context and the pinned peak, in bytes."""
     from pgmo.rehearsal import control
 
     cuda = sys.modules.get("torch.cuda")
@@ -38,8 +38,8 @@ def count_out_of_memory() -> int:
 def requesting_line(error: BaseException) -> str:
     """Return the line that ran out of memory, as "train.py:12: loss.backward()"; "" if unknown.
 
-    The line is of the innermost frame outside of installed packages, the standard library and pgmo,
-    or of the innermost frame if there is no such frame.
+    The line is of the innermost frame outside of installed packages, the standard library and pgmo.
+    If all frames are inside of these, the line is of the innermost frame.
     """
     frames = traceback.extract_tb(error.__traceback__)
     own = [one for one in frames if not _installed(one.filename)]

@@ -17,7 +17,7 @@ from pgmo.rehearsal.environment import PACKAGES
 _LAUNCHES = b"cudaLaunchKernel"
 _OWN = ("/torch/", "/nvidia/", "/triton/", "/pgmo/", "/torchvision", "/torchaudio")
 _MOST = 1 << 29
-"""Maximum number of bytes of a library to search."""
+"""Maximum number of bytes of a library to search. Bytes beyond it are not searched."""
 
 _ADVICE: Sequence[tuple[str, str]] = (
     (
@@ -55,10 +55,10 @@ _ADVICE: Sequence[tuple[str, str]] = (
 
 
 _LONGEST = 300
-"""Maximum number of characters of one error's text."""
+"""Maximum number of characters of one error's line. Longer lines are cut."""
 
 _DEEPEST = 16
-"""Maximum number of causes to follow."""
+"""Maximum number of causes to follow. Earlier causes are not reported."""
 
 
 def reason_of(error: BaseException) -> str:
@@ -86,7 +86,7 @@ def _line(error: BaseException) -> str:
 
 
 def advice(error: str) -> str | None:
-    """Return advice on an error that the stub runtime causes; None for other errors."""
+    """Return advice on an error that is typical of rehearsals; None for other errors."""
     last = error.strip().splitlines()[-1] if error.strip() else ""
     return next((text for pattern, text in _ADVICE if re.search(pattern, last)), None)
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pgmo.rehearsal.values.mode import Values
 
 _NAMED = 3
-"""Maximum number of operators and lines that a note names."""
+"""Maximum number of operators and lines that a note names. All of them are counted."""
 
 
 class ScriptSetup:
@@ -32,7 +32,7 @@ class ScriptSetup:
         self._world.install()
 
     def notes(self) -> list[str]:
-        """Return the uncertainties that the differences cause, one sentence each."""
+        """Return the uncertainties of the result, one sentence each."""
         found = self._compilers.notes()
         found += dict.fromkeys(self._world.notes)
         if self._values is not None:

@@ -4,7 +4,7 @@ torch.linalg.qr(x) ─▶ linalg_qr on CUDA ─▶ results of the right shapes, 
                                         └─▶ values on the host, if the values of x are known
 
 PyTorch's CUDA kernels are replaced, because backward passes call them without a dispatch mode. The
-size of the workspace is a guess: as many bytes as the operands.
+size of the workspace is a guess: the bytes of all operands.
 """
 
 from collections import Counter
@@ -52,7 +52,7 @@ class HostLibraries:
     """Replacement of the kernels that call cuSOLVER and cuFFT.
 
     Attributes:
-        rules: for each operator with such a kernel, the function that runs it in the dispatch mode.
+        rules: for each replaced operator, the function that runs the operator in the dispatch mode.
         called: number of calls of each operator.
     """
 
@@ -94,7 +94,7 @@ class HostLibraries:
         return made
 
     def _shapes(self, func: Any, name: str, args: Any, kwargs: Any) -> Any:
-        """Return tensors with the shapes of the results, on the meta device or the host."""
+        """Return tensors of the results' shapes, on no card, or raise `NotImplementedError`."""
         if name == "linalg_lstsq":
             # CUDA supports this driver only. The CPU's default driver also returns a rank.
             return func(*tree_map(_on_host_at_random, args), **{**kwargs, "driver": "gels"})
@@ -108,7 +108,7 @@ class HostLibraries:
             ) from error
 
     def _with_codes(self, func: Any, *args: Any, **kwargs: Any) -> Any:
-        """Run an operator in the dispatch mode; if its results are unknown, report success."""
+        """Run an operator in the dispatch mode, and set unknown error codes to success."""
         out = self._run(func, args, kwargs)
         self._set_codes(func, out)
         return out
@@ -134,7 +134,7 @@ def _on_host_at_random(value: Any) -> Any:
 
 
 def _on(device: torch.device | str, value: Any) -> Any:
-    """Return an empty tensor of the same shape on a device, or the value if it is no tensor."""
+    """Return an uninitialized tensor of equal shape on a device, or a value that is no tensor."""
     if not isinstance(value, Tensor):
         return value
     return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=device)

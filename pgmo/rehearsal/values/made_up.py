@@ -46,7 +46,7 @@ class MadeUp:
         self.sizes: Counter[str] = Counter()
 
     def fill(self, tensor: Tensor, reader: str) -> bool:
-        """Fill an unknown tensor's storage with made-up values. Return False if it is too large."""
+        """Fill an unknown tensor with made-up values; return False above `MOST` elements."""
         if not self._fill(tensor, self._known):
             return False
         self.offloaded.forget(tensor)
@@ -127,7 +127,7 @@ def share_of(count: int) -> int:
 
 
 def line_of_program() -> str:
-    """Return the innermost line of the program itself, as "train.py:12"."""
+    """Return the innermost line of the program itself, as "train.py:12", or "a library"."""
     frame = sys._getframe(1)
     while frame is not None:
         path = frame.f_code.co_filename

@@ -27,7 +27,7 @@ _COPIED = int(os.environ.get("FAKECUDA_COPY_LIMIT", 1 << 62))
 """Maximum bytes of a copy that the stub executes."""
 
 _ZEROED = 256 << 20
-"""Maximum bytes of a host copy of unknown values that is zeroed. Larger ones stay unwritten."""
+"""Maximum bytes of a host copy of unknown values that is zeroed. Larger copies stay unwritten."""
 
 
 class Values:
@@ -54,7 +54,7 @@ class Values:
         }
 
     def begin(self) -> None:
-        """Enable the mode on this thread, except in backward passes."""
+        """Enable the mode on this thread, except in backward passes and linear layers."""
         self._mode = self._made_mode()
         self._sized.begin()
         self.libraries.begin()
@@ -135,16 +135,13 @@ class Values:
     # --- rules ----------------------------------------------------------------------------------
 
     def _read_one(self, func: Any, one: Tensor) -> Any:
-        """Fill a scalar that `item()`, `float()`, `if tensor:` and similar calls read."""
+        """Fill an unknown scalar that `item()`, `float()`, `if tensor:` and similar calls read."""
         if readable(one) and one not in self.known:
             self.made_up.fill(one, "item")
         return func(one)
 
     def _lifted(self, func: Any, one: Tensor) -> Any:
-        """Mark the data of `torch.tensor` as known.
-
-        PyTorch copies the data with all modes disabled.
-        """
+        """Mark the data of `torch.tensor` as known: PyTorch copies it with all modes disabled."""
         if one.nbytes <= _COPIED:
             self.known.add(one)
         return func(one)

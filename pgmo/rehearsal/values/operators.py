@@ -39,7 +39,7 @@ _OVERWRITES = {
 """Operators that write to a tensor without reading it."""
 
 CHOOSES = {"topk", "sort", "max", "min", "kthvalue", "median", "nanmedian", "mode", "cummax"}
-"""Operators that return indices of floats that they choose."""
+"""Operators that choose elements by value, and return their indices or the elements."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Operator:
         is_view: whether it returns a view.
         writes: positions and names of the arguments that it writes to.
         random: whether it draws random numbers.
-        overwrites: whether it writes to a tensor without reading it.
+        overwrites: whether it reads no tensor that it writes to.
     """
 
     name: str
@@ -99,7 +99,7 @@ def replacing_kernels() -> Iterator[Any]:
 
 
 def on_card(value: Any) -> Iterator[Tensor]:
-    """Yield the tensors of an argument or a result that lie on a card."""
+    """Yield the tensors of an argument or a result on a card, except those of tensor subclasses."""
     if isinstance(value, Tensor):
         if _is_plain(value):
             yield value

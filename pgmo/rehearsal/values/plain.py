@@ -2,9 +2,9 @@
 
 Under a mode, PyTorch treats every tensor as a subclass. So it allocates a tensor for a sum of
 gradients instead of adding in place. The same is true of the sum with the bias of a linear layer
-whose input is not contiguous. The mode is disabled while autograd's engine runs. It is enabled
-again for Python code that the engine calls and that may read values: functions of the script, and
-recomputation.
+whose input is not contiguous. The mode is disabled while autograd's engine runs. The mode is
+enabled again for Python code that the engine calls and that may read values: functions of the
+script, and recomputation.
 
 Source: `can_accumulate_inplace` in torch/csrc/autograd/input_buffer.cpp, `linear` in
 aten/src/ATen/native/Linear.cpp.

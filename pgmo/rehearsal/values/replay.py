@@ -26,7 +26,7 @@ class Replay:
         self._made_up = made_up
 
     def after(self, func: Any, op: Operator, args: Any, kwargs: Any, out: Any) -> None:
-        """Compute the results of an operator that ran on the stub, or mark them as unknown."""
+        """Compute or guess the results of an operator after its run, or mark them as unknown."""
         written = op.written(args, kwargs, out)
         if not written or op.name in KEEPS:
             return
@@ -60,7 +60,7 @@ class Replay:
             self._forget(written)
 
     def _pass_on(self, written: list[Tensor], read: list[Tensor]) -> None:
-        """Mark the results of a fake collective as known if all inputs are known.
+        """Mark the results of a fake collective as known if all inputs are known, else unknown.
 
         The collective copies its inputs.
         """
@@ -101,7 +101,7 @@ class Replay:
         return True
 
     def _guess(self, op: Operator, written: list[Tensor], read: list[Tensor]) -> None:
-        """Guess results of large inputs: `all` is true, a sum half of the elements, others 0."""
+        """Guess small results: `all` is true, a sum half of the elements, other integers are 0."""
         for one in written:
             if one.numel() > MOST_FLOATS:
                 continue

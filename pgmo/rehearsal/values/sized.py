@@ -114,7 +114,7 @@ class Sized:
         return torch.equal(here, there)
 
     def _has_values(self, one: Tensor, reader: str) -> bool:
-        """Return whether a tensor has values, made up if necessary."""
+        """Return whether a tensor has values; an unknown tensor of floats gets made-up values."""
         if one in self._known:
             return True
         self._made_up.note_size(reader)

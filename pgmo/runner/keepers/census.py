@@ -1,8 +1,9 @@
 """Census of the live tensors, each with the place that keeps it alive.
 
 A breadth-first search from the program's variables finds the shortest path to each tensor. Local
-variables are searched before variables of modules. Autograd graphs and optimizers are searched
-later, and libraries last. The result contains only text and numbers, so it keeps no tensor alive.
+variables are searched before variables of modules. Autograd graphs and attributes of optimizers are
+searched later, and libraries last. The result holds only text and numbers, so it keeps no tensor
+alive.
 """
 
 import gc
@@ -21,7 +22,8 @@ from pgmo.runner.keepers.roots import of_functions, of_modules
 from pgmo.runner.keepers.tensors import StorageKey, is_tensor, python_tensors, storage_of
 
 _MOST_OBJECTS = 400_000
-"""Maximum number of objects that are visited or queued. Each object takes about 150 bytes."""
+"""Maximum number of objects that are visited or queued. The search needs about 150 bytes for each
+object, and skips further objects."""
 
 _SECONDS = 5.0
 """CPU time in seconds after which a search stops and returns the places found so far."""
@@ -66,7 +68,7 @@ class Census:
 
 
 def take_census(error: BaseException | None = None) -> Census:
-    """Search for the keepers of all tensors that are alive.
+    """Return the keepers of live tensors that a search of limited time finds.
 
     Args:
         error: the error that ended the program, whose traceback keeps variables alive; or None.

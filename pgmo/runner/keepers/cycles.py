@@ -4,7 +4,7 @@ ctx.result ──▶ tensor ──grad_fn──▶ ctx        forward() has stor
 
 To find the objects that refer to tensors, each level of references takes a pass over all Python
 objects. So only a sample of the tensors of equal size is examined. If the whole sample has the same
-keeper, it counts as the keeper of all tensors of that size.
+keeper, this keeper counts as the keeper of all tensors of that size.
 """
 
 import gc
@@ -19,7 +19,7 @@ from pgmo.runner.keepers.place import Place
 from pgmo.runner.keepers.tensors import StorageKey, is_tensor, python_tensors, storage_of
 
 _MOST_SIZES = 4
-"""Maximum number of different sizes to examine. Sizes with the most bytes come first."""
+"""Maximum number of different sizes to examine. Sizes with fewer bytes are left out."""
 
 _LEAST_BYTES = 1 << 20
 """Minimum total bytes of the tensors of one size. Below it, the size is not examined."""
@@ -28,19 +28,19 @@ _SAMPLE = 64
 """Maximum number of tensors of one size to examine."""
 
 _DEEPEST = 4
-"""Maximum number of levels of references from a tensor up to an object with a name."""
+"""Maximum levels of references from a tensor to a named object. Beyond it, no keeper is found."""
 
 _MOST_REFERRERS = 64
-"""Maximum number of containers to follow at each level."""
+"""Maximum number of containers to follow at each level. Further containers are ignored."""
 
 _MOST_OF_CYCLE = 2_000
-"""Maximum number of objects to visit when checking whether a tensor is in a reference cycle."""
+"""Maximum number of objects to visit in a check for a reference cycle. Larger cycles are missed."""
 
 _CONTAINERS = (dict, list, tuple, set, frozenset, deque, types.CellType, types.MethodType)
 
 
 def lost_tensors(found: Container[StorageKey], deadline: float) -> list[tuple[Any, Place]]:
-    """Return tensors whose storages were not found, and the object that keeps each tensor.
+    """Return the tensors outside of `found` whose keepers this search finds, with their keepers.
 
     The result is a list, because a suspended generator would itself refer to the tensors.
 
@@ -105,11 +105,11 @@ _IN_CYCLE = ", a reference cycle that only Python's garbage collector frees"
 
 
 def _name(owner: Any, held: Container[int]) -> str:
-    """Return the name of an object that keeps other objects alive; "" if its type has no names.
+    """Return the name of an object that keeps other objects alive; "" if it has no useful name.
 
     Args:
         owner: the object.
-        held: ids of the other objects.
+        held: ids of the kept objects.
     """
     kind = type(owner)
     if issubclass(kind, _CONTAINERS) or kind is types.ModuleType or issubclass(kind, type):
@@ -132,7 +132,7 @@ def _name(owner: Any, held: Container[int]) -> str:
 def _name_cycle(tensor: Any, names: dict[int, str], deadline: float) -> None:
     """Add a remark to the name of a tensor's keeper if the tensor is in a reference cycle.
 
-    The other tensors of the cycle get the same name.
+    Other tensors that the check visits get the same name.
 
     Args:
         tensor: the tensor.

@@ -15,11 +15,10 @@ from pgmo.runner.keepers.place import Place
 from pgmo.units import format_bytes
 
 _MOST_OF_IT = 0.8
-"""If a part has at least this share of a place's bytes, the part is reported instead of the place.
-"""
+"""Minimum share of a place's bytes at which one part is reported instead of the place."""
 
 _LEAST = 0.05
-"""Minimum share of a group in all bytes. Smaller groups are not reported."""
+"""Minimum share of a group in the growth of all groups. Smaller groups are not reported."""
 
 
 @dataclass(frozen=True)
@@ -32,8 +31,7 @@ class Keeper:
         tensors: number of tensors.
         size: bytes that the tensors and their graphs occupy.
         by_graphs: bytes of `size` that only autograd graphs keep alive.
-        grown: bytes of `size` that the earlier census did not have; `size` without an earlier
-            census.
+        grown: net growth in bytes since the earlier census; `size` without an earlier census.
     """
 
     name: str
@@ -71,11 +69,11 @@ class _Node:
 def find_keepers(
     blocks: Iterable[KeptBlock], before: Iterable[KeptBlock] = (), *, most: int = 3
 ) -> tuple[Keeper, ...]:
-    """Return the places that have grown most; without `before`, those that keep the most bytes.
+    """Return the places that have grown most; without `before`, the places with the most bytes.
 
     A block that was alive in the earlier census is not growth, even if another place keeps it now.
-    For example, the parameters of a model are found in a function while it runs, and in a module
-    after its end.
+    For example, the parameters of a model are found in a function while the function runs, and in a
+    module afterwards.
 
     Args:
         blocks: blocks of one device in a census.

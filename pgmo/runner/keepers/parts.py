@@ -1,4 +1,4 @@
-"""Parts of an object, with their places. This runs no code of the program, such as properties.
+"""Parts of an object, with their places, found without running the program's code or properties.
 
 module       parameters, buffers and gradients as one group each; other attributes one by one
 optimizer    state as one group; parameters later, because a module gives them better names
@@ -43,8 +43,8 @@ class Part(NamedTuple):
     Args:
         value: the part.
         place: its place.
-        later: whether the part is searched after all others, because another path may give a better
-            name.
+        later: whether the part is searched after all other parts, because another path may give a
+            better name.
     """
 
     value: object

@@ -10,7 +10,7 @@ A place holds only text, so it keeps no object alive.
 from dataclasses import dataclass
 
 _LONGEST_KEY = 40
-"""Maximum number of characters of a dictionary's key in a name."""
+"""Maximum number of characters of a dictionary's key in a name. Longer keys are cut."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -18,7 +18,7 @@ class Place:
     """One place on the path from a variable to a tensor.
 
     Args:
-        parent: the place that leads here; None for a module or a function.
+        parent: the place that leads here; None at the beginning, such as a module or a function.
         step: text that follows the parent's name, such as ".history" or "[3]".
         kind: type name of the object; "" for a group of tensors, such as parameters.
         whole: for a group, the text before "of" and the parent's name, as in "parameters of

@@ -21,20 +21,20 @@ _OF_IMPORTS = frozenset({"__loader__", "__spec__"})
 """Variables of a module that belong to the import system. Under pytest they lead to all tests."""
 
 _MOST_ERRORS = 16
-"""Maximum number of errors in a chain of causes whose frames are searched."""
+"""Maximum number of errors to search in a chain of causes. Frames of further errors are skipped."""
 
 _READS_LOCALS = frozenset({"locals", "vars", "dir", "eval", "exec"})
 """Functions that return a frame's dictionary of local variables, or read it.
 
-Before Python 3.13 a frame has only one such dictionary. Reading the variables here would change the
-dictionary that the program holds. So functions that use one of these names are left out.
+Before Python 3.13 a frame has only one dictionary of local variables. Reading the variables here
+would change the program's dictionary. So functions that use one of these names are left out.
 """
 
 _KEEPS_SNAPSHOT = sys.version_info < (3, 13)
-"""Whether a frame keeps the dictionary that `f_locals` returns, and so its values alive."""
+"""Whether a frame keeps the dictionary from `f_locals`, and so the values in it, alive."""
 
 _REFERENCES = 3
-"""Number of references to this dictionary that are not the program's: frame, variable, call."""
+"""References to `f_locals` from the frame, a variable and a call. More come from the program."""
 
 
 def of_functions(error: BaseException | None, *, of_libraries: bool) -> Iterator[Part]:
@@ -63,7 +63,7 @@ def of_modules(*, of_libraries: bool) -> Iterator[Part]:
 
 
 def _running() -> list[FrameType]:
-    """Return the frames of running functions of all threads, without those of this search.
+    """Return the frames of running functions of all threads, without the frames of this search.
 
     If a variable of the search held a frame of the search, this would be a reference cycle.
     """

@@ -42,15 +42,12 @@ def python_tensors() -> list[Any]:
 
 
 def attribute(tensor: Any, name: str) -> Any:
-    """Return an attribute of a tensor; None if that raises an error.
-
-    For example, `grad_fn` of a view that was changed in place may raise an error.
-    """
+    """Return an attribute of a tensor; None if reading it raises an error."""
     torch: Any = sys.modules["torch"]
     try:
         with torch._C.DisableTorchFunctionSubclass():
             return getattr(tensor, name)
-    except Exception:
+    except Exception:  # for example for `grad_fn` of a view that was changed in place
         return None
 
 

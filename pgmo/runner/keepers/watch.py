@@ -1,7 +1,7 @@
 """Censuses during a run, and the choice of the keepers to report.
 
 iteration 6        all live blocks; later growth is measured from here
-while it grows     after iteration 10, and after 1.5 times as many iterations each time
+while it grows     after iterations 10, 15, 22, 33 ...: each is 1.5 times the previous one
 the end            after the last line of the program, or at its error
 
 Local variables no longer exist once their function has returned, so earlier censuses are used, too.
@@ -32,8 +32,7 @@ _FACTOR = 1.5
 _EXPLAINS = 0.5
 """Minimum share of the expected growth that a census must explain. If it explains less, an earlier
 or later census is used. Also the minimum bytes of the last census, as a share of the bytes of the
-largest census. Below this share, the largest census is reported.
-"""
+largest census. Below this share, the largest census is reported."""
 
 _LEAST, _MOST = 0.1, 1.5
 """Minimum and maximum ratio of a place's growth to the expected growth. Growth outside of this
@@ -45,7 +44,7 @@ place explains it, only this place is reported: other places seem to grow becaus
 found their tensors elsewhere."""
 
 _LARGEST = 5
-"""Maximum number of places that are named for live blocks."""
+"""Maximum number of places that are named for live blocks. Smaller places are left out."""
 
 
 @dataclass(frozen=True)

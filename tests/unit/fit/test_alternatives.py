@@ -10,8 +10,10 @@ from pgmo.fit.evidence import Evidence, Job
 from pgmo.fit.laws.law import Law
 from pgmo.fit.what_if import alternatives
 from pgmo.fit.what_if.alternatives import Alternative, Rehearsed, least_change
+from pgmo.fit.what_if.on_cards import on_cards
+from pgmo.rehearsal.environment import context_bytes
 from tests.unit.fit.answers import pretend
-from tests.unit.fit.loops import CONTEXT, MIB, card, evidence, job
+from tests.unit.fit.loops import CONTEXT, LAYERS, MIB, WEIGHT, card, evidence, job
 
 HALVED = Rehearsed("half of it", "checkpoint", "half of it is kept", 2)
 REFUSED = Rehearsed("not this one", "recompute:min", "", 2)
@@ -54,6 +56,25 @@ def test_each_row_has_its_bytes_and_their_source() -> None:
     smaller, larger = rows["8 instead of 16"], rows["32 instead of 16"]
     assert (smaller.total, smaller.source) == (_need(8), "predicted")
     assert larger.total == _need(32)
+
+
+def test_a_later_evaluation_is_part_of_each_total() -> None:
+    # Evaluation takes 2 GiB, most of them for activations.
+    later = evidence(16)
+    later.known["later_peak"] = 2048 * MIB
+    law = Law([later])
+    assert law.later_at(16) == 2048 * MIB
+    rows = {one.name: one for one in alternatives.alternatives(job(), card(4096), law, 16)[0]}
+    plain = rows["unchanged, with pgmo"]
+    assert plain.total == law.with_pgmo(2048 * MIB) + CONTEXT
+    assert plain.total > _need(16)
+    # Adam's two states of each layer are on the host during evaluation, too.
+    offloaded = rows["optimizer state offloaded to the host"]
+    assert offloaded.total == plain.total - 2 * LAYERS * WEIGHT
+    small = card(2048)
+    (row,) = on_cards(law, 16, cards=[small])
+    assert row.total == plain.total - CONTEXT + context_bytes(small)
+    assert row.fits == {"default": False, "pgmo": False}
 
 
 def test_the_nearest_change_that_fits_is_named() -> None:

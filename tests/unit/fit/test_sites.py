@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from pgmo.fit.observer.__main__ import _file_of
 from pgmo.fit.observer.sites import SitesRun, sites_of
 
 SCRIPT = """
@@ -291,3 +292,17 @@ def test_a_trainer_evaluates_early(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert noted.is_planned
     assert not noted.is_missed
     assert [row["step"] for row in made.state.log_history if "eval_runtime" in row] == [11, 12]
+
+
+def test_the_script_of_a_package_is_its_main_module(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "trainer_of_test"
+    package.mkdir()
+    (package / "__init__.py").write_text("raise SystemExit('imported too early')")
+    (package / "train.py").write_text("")
+    (package / "__main__.py").write_text("")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert _file_of(["-m", package.name]) == package / "__main__.py"
+    assert _file_of([str(package / "train.py")]) == package / "train.py"
+    assert _file_of(["-m", "no_module_of_this_name"]) is None

@@ -84,7 +84,7 @@ inline std::vector<GraphPlace*> places_under(Chain& chain, const std::vector<Liv
   return all;
 }
 
-// Return whether this chain, which is being captured, may use the page.
+// Return whether a place of this chain may share the page with the places where the page is mapped.
 inline bool may_share(const GraphPage& page, const Chain& chain) {
   return std::none_of(page.places.begin(), page.places.end(), [&](const GraphPlace* place) {
     return place->chain == &chain || place->own || place->open || place->undecided ||

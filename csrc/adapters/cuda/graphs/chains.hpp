@@ -70,8 +70,8 @@ class Chains {
   }
 
   // Lend pages: give back to the device all pages whose contents neither a later replay nor the
-  // program needs. Return their bytes; 0 during a capture or a launch, or if the device cannot be
-  // waited for.
+  // program needs. Return their bytes; 0 if there are none, during a capture or a launch, or if the
+  // device cannot be waited for.
   std::size_t lend() {
     const std::lock_guard guard(mutex_);
     const bool capturing = std::any_of(chains_.begin(), chains_.end(),
@@ -137,7 +137,7 @@ class Chains {
   }
 
   // End the capture. `alive`: the pool's live blocks. Return false if the device could not be
-  // waited for, is full or refuses. If so, the caller must not use the graph.
+  // waited for, is full or refuses. The caller must then not use the graph.
   bool end(const PoolId& pool, const std::vector<LiveBlock>& alive) {
     const std::lock_guard guard(mutex_);
     Chain& chain = chains_[pool];
@@ -176,9 +176,9 @@ class Chains {
     return found == graphs_.end() || keep_apart(*found->second);
   }
 
-  // Prepare a replay on a stream: restore lent pages, leave open pages of other chains, and wait
-  // for the replays of these chains. Return false if the device has too few pages or refuses. If
-  // so, the caller must not launch the graph.
+  // Prepare a replay on a stream: get lent pages back, move off pages that are open for other
+  // chains, and make the stream wait for replays of chains that share pages with this one. Return
+  // false if the device has too few pages or refuses. The caller must then not launch the graph.
   bool before_replay(GraphId graph, Stream stream) {
     const std::lock_guard guard(mutex_);
     const auto found = graphs_.find(graph);
@@ -418,8 +418,7 @@ class Chains {
     count();
   }
 
-  // Delay the stream until the partners' last replays on other streams are done. Return false if
-  // the driver refuses.
+  // Make the stream wait for the partners' last replays on other streams. Return false on failure.
   bool wait_for_partners(Chain& chain, Stream stream) {
     for (Chain* partner : partners(chain)) {
       for (auto at = partner->last.begin(); at != partner->last.end();) {

@@ -68,9 +68,8 @@ bool TorchCudaAdapter::begin_graph(c10::DeviceIndex index, c10::cuda::MempoolId_
     const auto alive = living_in(upstream_, pool);
     const bool begun =
         with_room(*device, upstream_, [&] { return chains->begin(pool, graph, alive); });
-    TORCH_CHECK_WITH(
-        OutOfMemoryError, begun,
-        "CUDA out of memory. The pool of this graph needs the pages that were lent meanwhile");
+    TORCH_CHECK_WITH(OutOfMemoryError, begun,
+                     "CUDA out of memory. The pool of this graph needs its lent pages back");
     return false;
   }
   if (users_of(upstream_, index, pool)) return false;  // the pool exists, with segments of torch

@@ -6,8 +6,8 @@
 //     Python is about to replay  ──▶ before_replay ──▶ the launch ──▶ after_replay
 //
 // Torch's allocator serves the requests of a pool, as without pgmo. Only the pool's segments are
-// pgmo's. pgmo does not see the replays of a capture that was not announced. So the pool of this
-// capture shares no page from then on.
+// pgmo's. pgmo does not see the replays of a graph whose capture was not announced. So the pool of
+// that graph shares no page from the capture on.
 //
 // This file is part of the translation unit torch_cuda.cpp.
 
@@ -33,9 +33,8 @@ namespace graphs = ::pgmo::graphs;
 // replays are not reported.
 thread_local uint64_t announced_graph = 0;
 
-// Driver functions of one device. Pages come from the driver without the callbacks of the page
-// space. The callbacks may call torch's allocator, which holds its lock while it requests a
-// segment.
+// Driver functions of one device. A page is created without the callbacks of the page space: they
+// may call torch's allocator, which holds its lock while it requests a segment.
 class GraphDevice final : public graphs::Driver {
  public:
   explicit GraphDevice(Device& device) : device_(device), calls_(device.page_device->table()) {}
@@ -134,7 +133,7 @@ struct DeviceGraphs {
 // Graphs of each device; null until the first announced capture on the device. Never destroyed.
 std::array<std::atomic<DeviceGraphs*>, kMostDevices> all_graphs{};
 
-// Return the chains of a device, or null if no capture was announced on the device.
+// Return the chains of a device; null if the device has none.
 graphs::Chains* chains_of(int device) {
   if (device < 0 || device >= kMostDevices) return nullptr;
   DeviceGraphs* const known = all_graphs[static_cast<size_t>(device)].load();
@@ -255,8 +254,8 @@ void before_replay(Device& device, CUDAAllocator* upstream, uint64_t graph) {
   if (device.saved() != saved) confirm_peak(device, upstream);
   TORCH_CHECK_WITH(
       OutOfMemoryError, ready,
-      "CUDA out of memory. This graph needs pages before its replay: those that were lent "
-      "meanwhile, or more, because another graph has contents on pages that both share");
+      "CUDA out of memory. Before its replay, this graph needs its lent pages back, or graphs that "
+      "share pages need pages of their own");
 }
 
 void after_replay(const Device& device, uint64_t graph) {

@@ -141,8 +141,7 @@ class PageDevice {
     kAliases   // two mappings of one page show the same contents, in stream order
   };
 
-  // Map a page at two addresses, and compare what a stream writes and reads there. Takes
-  // milliseconds.
+  // Map a page at two addresses, write through one and read through the other. Takes milliseconds.
   Trial try_pages() {
     try {
       const OnDevice on(index_);
@@ -312,8 +311,7 @@ class PageDevice {
     CUmemGenericAllocationHandle handle = 0;
     CUresult result = driver_->create(&handle, page_, &kind_, 0);
     if (result == CUDA_ERROR_NOT_PERMITTED || result == CUDA_ERROR_NOT_SUPPORTED) {
-      // Some containers forbid exportable memory, so create pages without that property from now
-      // on.
+      // Some containers forbid exportable memory, so create later pages without that property.
       kind_.requestedHandleTypes = CU_MEM_HANDLE_TYPE_NONE;
       kind_.allocFlags.gpuDirectRDMACapable = 0;
       result = driver_->create(&handle, page_, &kind_, 0);

@@ -93,11 +93,11 @@ std::unordered_set<uint64_t> pages_of_sent_blocks(Device& device) {
   TORCH_CHECK(
       false, "pgmo cannot send this tensor of ", binary_units(bytes),
       " to another process: no file descriptors are left. Each page of ", binary_units(page),
-      " needs one while a tensor that was sent lives there, and ",
-      binary_units(device.page_device->exports().count() * page), " are shared; the limit is ",
-      Exports::limit(),
-      " descriptors. Raise it (ulimit -Hn), send less at a time and delete tensors once sent, "
-      "or switch pages off: PGMO_PAGES=0, or pgmo.optimize(pages=False)");
+      " needs a descriptor while a sent tensor lives there, and pages of ",
+      binary_units(device.page_device->exports().count() * page),
+      " in total have one; the limit is ", Exports::limit(),
+      " descriptors. Raise the limit (ulimit -Hn), send less at a time and delete tensors once "
+      "sent, or switch pages off: PGMO_PAGES=0, or pgmo.optimize(pages=False)");
 }
 
 // Return the descriptors of these pages. If descriptors are scarce, close unneeded descriptors. If
@@ -123,8 +123,8 @@ std::vector<int> descriptors_of(Device& device, const std::vector<uint64_t>& pag
     for (const uint64_t one : fresh) device.page_device->exports().close_one(one);
     if (scarce) throw_no_descriptors(device, bytes);
     TORCH_CHECK(false,
-                "this tensor lies in pgmo's pages, which the driver cannot share with other "
-                "processes here. In programs that share CUDA tensors, switch pages off: "
+                "this tensor lies in pgmo's pages, and the driver refuses to share them with other "
+                "processes. In programs that share CUDA tensors, switch pages off: "
                 "PGMO_PAGES=0, or pgmo.optimize(pages=False)");
   }
   return descriptors;
@@ -154,7 +154,9 @@ ShareableHandle share_pages(Device& device, CUDAAllocator* upstream, void* block
         static_cast<std::vector<uint64_t>*>(context)->push_back(page);
       },
       &pages);
-  TORCH_CHECK(begin != 0, "pgmo: there is no live tensor at this address");
+  TORCH_CHECK(begin != 0,
+              "pgmo cannot share this tensor: it was freed, it sleeps, or the host is out of "
+              "memory");
   const std::vector<int> descriptors = descriptors_of(device, pages, bytes);
   std::string handle{version, kExpandableSegment};
   handle += version < 3 ? header_of<SegmentHeader>(device, pages.size())

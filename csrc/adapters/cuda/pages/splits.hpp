@@ -94,7 +94,8 @@ class SplitBlocks {
     any_.store(false, std::memory_order_relaxed);
   }
 
-  // Return a block that the allocator beneath has freed to its gap, if it lay in one.
+  // Make the memory of a block a gap again, because the allocator beneath has freed the block. Does
+  // nothing if the block did not lie in a gap.
   void freed(const void* block) {
     const std::lock_guard guard(mutex_);
     const auto found = taken_.find(reinterpret_cast<uintptr_t>(block));

@@ -113,8 +113,7 @@ uint64_t held_in_pages(const Device& device) {
   return now.held_bytes;
 }
 
-// Return the bytes that the fraction allows for pages and the allocator beneath; all ones: no
-// limit.
+// Return the bytes that the fraction allows pages and the allocator beneath; all ones: no limit.
 uint64_t allowed(const Device& device) {
   if (!device.fraction.limits() || device.card == 0) return ~uint64_t{0};
   return static_cast<uint64_t>(device.fraction.whole.load() * static_cast<double>(device.card));
@@ -178,13 +177,13 @@ bool share_fraction(Device& device, CUDAAllocator* upstream) {
   return rest > before;
 }
 
-// Lend idle pages of graphs to the card, and return their bytes. In graphs/serving.hpp.
+// Lend idle pages of graphs to the card, and return their bytes. Defined in graphs/serving.hpp.
 uint64_t lend_pages_of_graphs(const Device& device);
 
 // --- blocks of pages ----------------------------------------------------------------------------
 
 // Return the callbacks for a device's pages, which call them under the pages' lock. If emptying the
-// cache gathers stacks, the callbacks leave it to `block_for`.
+// cache gathers stacks, the callbacks do not empty the cache, but `block_for` does.
 Room room_of(Device& device) {
   return {.may_hold = [&device](uint64_t bytes) { return may_hold(device, upstreams[0], bytes); },
           .make =

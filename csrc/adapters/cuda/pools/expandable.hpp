@@ -31,9 +31,9 @@ namespace pgmo {
 inline constexpr std::size_t kStepMib = 12;
 inline constexpr std::size_t kDefaultStep = std::size_t{20} << 20;
 
-// Maximum address space that all pools ever chosen may reserve, in bytes; a process has 2^47. Each
-// pool reserves 9/8 of the card for small blocks, and as much for large blocks. Above it, no
-// further pool is chosen: torch raises an error if no addresses are left.
+// Maximum address space that the chosen pools may reserve, in bytes; a process has 2^47. Each pool
+// reserves 9/8 of the card for small blocks, and 9/8 for large blocks. No further pool is chosen
+// above this maximum, because torch raises an error if no addresses are left.
 inline constexpr std::uint64_t kMostAddressSpace = std::uint64_t{1} << 46;
 
 // Versions of torch whose settings can be read as text and parsed again, to change one of them.
@@ -50,8 +50,8 @@ class ExpandableSegmentsOf {
  public:
   using Pool = std::pair<int, std::pair<std::uint64_t, std::uint64_t>>;  // device, and torch's id
 
-  // Choose a pool that has no segments yet, unless the program's own settings decide about
-  // expandable segments. `card`: the card's size in bytes.
+  // Choose a pool that has no segments yet. Does nothing if the program's own settings decide about
+  // expandable segments, or above kMostAddressSpace. `card`: the card's size in bytes.
   void choose(const Pool& pool, std::uint64_t card) {
     if constexpr (ChangesOneSetting<Config>) {
       const std::lock_guard guard(mutex_);

@@ -2,8 +2,8 @@
 
 Graphs of different pools may share the pages of their temporaries only if the adapter sees each
 launch. So this module wraps the methods of `torch._C._CUDAGraph` by which a Python program captures
-and launches graphs. A graph that a program captures by other means is not announced, and shares
-no pages.
+and launches graphs. Other captures are not announced to the adapter, and their graphs share no
+pages.
 
 A pool whose graphs share no pages gets expandable segments if the program has one process. Several
 processes may exchange a graph's memory by `cudaIpcGetMemHandle`, which refuses expandable segments.
@@ -11,7 +11,7 @@ So each announcement contains whether the program has one process, even if no gr
 
     capture_begin ──▶ announce ──▶ torch ──▶ beginAllocateToPool
     replay        ──▶ before_replay ──▶ the launch ──▶ after_replay
-    raw_cuda_graph, raw_cuda_graph_exec ──▶ pages of its own: launches may be unseen from now on
+    raw_cuda_graph, raw_cuda_graph_exec ──▶ pages of its own, because launches may be unseen later
 """
 
 import ctypes
@@ -28,18 +28,18 @@ from pgmo.errors import AdapterError
 from pgmo.world import world
 
 VARIABLE = "PGMO_GRAPHS"
-"""Environment variable that lets graphs of different pools share pages if it is 1."""
+"""Environment variable. If it is 1, graphs of different pools may share pages."""
 
 _TREES = "torch._inductor.cudagraph_trees"
-"""Module of PyTorch's graph trees, whose graphs share one pool and check its blocks themselves."""
+"""Module of PyTorch's graph trees. Graphs of a tree share a pool, whose blocks the tree checks."""
 
 _SEARCHED_FRAMES = 8
 """Number of stack frames that are searched for graph trees. Context managers of `torch.cuda.graph`
 lie between `capture_begin` and the graph trees."""
 
 _MESSAGE_BYTES = 4096
-"""Size in bytes of the buffer for the message of a failing replay. All replays share one buffer,
-because creating one takes longer than the call."""
+"""Bytes of the buffer for the message of a failing replay; longer messages are cut. All replays
+share one buffer, because creating a buffer takes longer than the call."""
 
 _NUMBER = "_pgmo_graph"
 """Attribute of an announced graph: its device and number."""
@@ -151,7 +151,6 @@ def _out_of_memory(text: str) -> Exception:
 
 
 def _is_graph_tree_capture() -> bool:
-    """Return whether a graph tree of `torch.compile` is capturing now."""
     frame = sys._getframe(1)
     for _ in range(_SEARCHED_FRAMES):
         if frame.f_globals.get("__name__") == _TREES:

@@ -20,7 +20,7 @@ _lasting = False
 
 
 def report_optimizer_state(library: AdapterLibrary) -> None:
-    """Report the first step of each optimizer to the adapter from now on.
+    """Report the first step of each optimizer without state to the adapter from now on.
 
     Blocks that a closure allocates within the step do not count as state.
     """
@@ -37,7 +37,7 @@ def report_optimizer_state(library: AdapterLibrary) -> None:
 
 
 def stepped() -> list[Any]:
-    """Return the live optimizers that have stepped since the first report was requested."""
+    """Return the live optimizers that have stepped since `report_optimizer_state` was called."""
     return list(_stepped)
 
 

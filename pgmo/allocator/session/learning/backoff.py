@@ -8,7 +8,7 @@ from pgmo.allocator import heuristics
 
 
 class Backoff:
-    """Exponential backoff, counted in iterations: pauses of 1, 2, 4, ... times the shortest.
+    """Exponential backoff: pauses of 1, 2, 4, ... times `shortest`, up to `longest` iterations.
 
     Attributes:
         left: iterations until the pause is over.
@@ -20,12 +20,12 @@ class Backoff:
         self.left = 0
 
     def begin(self) -> None:
-        """Begin a pause that is twice as long as the last one."""
+        """Begin a pause, twice as long as the previous pause, but at most `longest`."""
         self.left = self._length
         self._length = min(2 * self._length, self._longest)
 
     def count(self, iterations: int) -> None:
-        """Count iterations that have ended."""
+        """Count iterations that have ended, in a pause or not."""
         self.left = max(0, self.left - iterations)
 
     def forget(self) -> None:
@@ -39,7 +39,7 @@ class DivergenceCounter:
 
     Args:
         patience: number of divergences until the program is recorded again. Each recording doubles
-            the number, so a program with more structures than plans is not recorded all the time.
+            this number, so a program with more structures than plans is rarely recorded.
 
     Example:
         >>> divergence = DivergenceCounter(patience=2)

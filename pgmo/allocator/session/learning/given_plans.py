@@ -17,14 +17,14 @@ from pgmo.world import world
 
 
 class GivenPlans:
-    """Plans that `plan=` names.
+    """Plans of the option `plan=`.
 
-    A plan from a file, or this rank's own plan in a directory, is the session's plan from the
-    beginning. If a directory has no plan of this rank, a recorded iteration chooses one of the
-    directory's plans.
+    A given plan, a plan from a file, or this rank's own plan in a directory is the session's plan
+    from the beginning. If a directory has no plan of this rank, the session chooses the plan of the
+    directory that has most requests of a recorded iteration.
 
     Attributes:
-        pending: whether it is still unknown if the plans match the program.
+        pending: whether plans were given, but not yet compared with the program.
     """
 
     def __init__(self, state: SessionState) -> None:
@@ -50,7 +50,7 @@ class GivenPlans:
 
     @property
     def plans(self) -> list[PlannedProfile]:
-        """The session's plan, and the other plans that its file contains."""
+        """The session's plan, which must exist, and the other plans in the same file."""
         plan = self._state.plan
         assert plan is not None
         others = (PlannedProfile(one, None) for one in plan.others)
@@ -65,7 +65,7 @@ class GivenPlans:
     def fit(self, latest: Iteration) -> bool:
         """Return whether the plans match the latest iteration; if so, they are no longer pending.
 
-        A file's main plan is compared. Of a directory's plans, the best one is chosen.
+        If the session has no plan yet, compare the directory's plans, and choose the best match.
         """
         plan = self._state.plan
         if plan is not None:
@@ -81,7 +81,7 @@ class GivenPlans:
         return not self.pending
 
     def refuse(self, latest: Iteration) -> None:
-        """Drop the plans with a note or a warning, because none matches this program."""
+        """Drop the plans, because none matches this program. Note this, or warn the user."""
         self.pending = False
         plan = self._state.plan
         if plan is None:
@@ -124,7 +124,7 @@ class GivenPlans:
 
 
 def share_of_known(plan: Plan, iteration: Iteration) -> float:
-    """Return the share of an iteration's requests that are in a plan, with a size it allows."""
+    """Return the share of an iteration's requests that a plan has, at sizes that it allows."""
     requests = requests_of(plan)
     match = compare(requests, iteration)
     if match.kind == "none":

@@ -5,11 +5,10 @@
 
 Windows serve requests by best fit, without a plan. Blocks alive at the end of an iteration were
 placed among blocks that have been freed since, so their pages have holes. Windows fill the holes in
-the next iteration. An arena cannot, so it needs pages in addition. If all iterations are
-equal, a plan with enough pages maps none in replay, but windows do if streams lag behind each
-other. If lengths vary or structures alternate, each divergence from a plan moves pages out of the
-arena and back.
-docs/design.md lists the conditions of this rule.
+the next iteration. An arena cannot fill them, so it needs additional pages. If all iterations are
+equal, replay of a plan with enough pages maps no pages. Windows still map pages if streams lag
+behind each other. If lengths vary or structures alternate, each divergence from a plan moves pages
+out of the arena and back. docs/design.md lists the conditions of this rule.
 """
 
 import math
@@ -34,10 +33,10 @@ class InstallationRule:
     Attributes:
         moved: number of pages that were mapped at another address while no plan served, except in
             iterations that created pages.
-        iterations: iterations over which `moved` was counted.
+        iterations: number of iterations over which `moved` was counted.
         removed: number of times that plans were removed because they served too little.
-        pause: `iterations` and the requested bytes at the beginning of the last BACKOFF; None
-            before the first BACKOFF, and again after a plan has served or steps were joined.
+        pause: `iterations` and the process's requested bytes at the beginning of the last BACKOFF.
+            None before the first BACKOFF, and after plans were installed or steps were joined.
     """
 
     def __init__(self, state: SessionState) -> None:
@@ -59,15 +58,15 @@ class InstallationRule:
         self.moved = self.iterations = 0
 
     def begin_pause(self) -> None:
-        """Note the beginning of a BACKOFF, whose iterations are not recorded."""
+        """Note the beginning of a BACKOFF, in which only sums of requested bytes are known."""
         if not self._serves_anyway:
             self.pause = self.iterations, self._state.adapter.requested_bytes
 
     def unpaid(self) -> str:
         """Return why a plan does not pay yet, or "" if it may pay.
 
-        `choose` ignores this reason and compares pages only, if no plan was removed, and if all
-        iterations since the beginning of the last BACKOFF are equal.
+        `choose` ignores this reason if no plan was removed, and all iterations since the beginning
+        of the last BACKOFF are equal.
         """
         if self._serves_anyway or self._is_paid():
             return ""
@@ -83,7 +82,7 @@ class InstallationRule:
 
         Args:
             plans: at least one plan.
-            repeats: whether each iteration makes the same requests as the previous one.
+            repeats: whether the latest recorded iterations are equal (`all_repeat`).
 
         Returns:
             The plans and ""; or no plans, and the reason why they do not pay.
@@ -106,16 +105,17 @@ class InstallationRule:
         return [], f"with a plan, the program would take {missing:,} pages more than without a plan"
 
     def _is_paid(self, most: float = math.inf) -> bool:
-        """Return whether windows moved enough pages: `price`, at most `most`, times the free pages.
+        """Return whether windows moved enough pages since plans were last removed.
 
-        Each removal of plans doubles the number.
+        The minimum is the free pages times `price`, or times `most` if `most` is less. Each removal
+        of plans doubles the minimum.
         """
         now = self._engine.statistics()
         free = max(PAGE, now["peak_pages_held"] - now["pages_occupied"])
         return self.moved * PAGE >= min(heuristics.current.price, most) * (free << self.removed)
 
     def _moves_more_than(self, missing: int) -> bool:
-        """Return whether windows moved more pages per iteration than a plan lacks.
+        """Return whether windows moved more pages per iteration than a plan lacks, or `price` is 0.
 
         In each iteration, the plan moves at most the pages that it lacks.
         """
@@ -135,11 +135,11 @@ class InstallationRule:
 
     @property
     def _serves_anyway(self) -> bool:
-        """Return whether plans serve in any case: options require them, or windows are missing."""
+        """Return whether plans serve in any case: options require them, or there are no pages."""
         return self._state.options.needs_found_plans or not self._state.adapter.pages
 
     def _missing_pages(self, plans: list[PlannedProfile]) -> int:
-        """Return the number of pages that the largest plan needs beyond the peak of held pages."""
+        """Return the number of pages beyond the peak of held pages that the largest plan needs."""
         now = self._engine.statistics()
         largest = max(plans, key=lambda one: one.plan.arena)
         pages = _pages_of(largest) - _freed_pages(largest.plan)
@@ -147,7 +147,6 @@ class InstallationRule:
         return int(-(-(with_plan - now["peak_pages_held"]) // PAGE))
 
     def _spare_pages(self) -> int:
-        """Return the number of pages that a plan may add."""
         held = self._engine.statistics()["peak_pages_held"]
         return -(-int(heuristics.current.spare_share * held) // PAGE)
 

@@ -1,11 +1,11 @@
-"""Steps that are joined into one iteration, because the requests repeat only after several of them.
+"""Steps that are joined into one iteration, because requests repeat only after several steps.
 
     steps of two models      A     B     A     B
     gradients of A           [=====|=====)[=====|=====)
     iterations               [ A     B   |  A     B   )
 
-Gradients of one model live through the step of the other model. A plan of a single step has no
-slots for these gradients, so they would occupy slots of the other model's plan.
+Gradients of one model live through the step of the other model. A plan for the other model's step
+knows nothing of these gradients, so they would occupy its slots.
 """
 
 from pgmo import _core
@@ -14,9 +14,9 @@ from pgmo.allocator.session.options import Options
 
 
 class JoinedSteps:
-    """Number of steps per iteration, which the engine counts.
+    """Number of steps that form an iteration.
 
-    Saved profiles and plans consist of single steps, so sessions that need them join none.
+    Saved profiles and plans consist of single steps, so sessions that make them join no steps.
 
     Attributes:
         steps: number of steps per iteration.
@@ -31,7 +31,7 @@ class JoinedSteps:
         engine.set_steps(1)
 
     def join(self, period: int) -> bool:
-        """Join the iterations of a period into one; return whether steps were joined."""
+        """Join the iterations of a period into one; return False if this would be too long."""
         steps = self.steps * period
         if period <= 1 or steps > heuristics.current.longest_period:
             return False

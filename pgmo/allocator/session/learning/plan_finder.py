@@ -4,9 +4,8 @@
                     │ none                                  │ none
                     └───────────────────────────────────────┴──────────────▶ PlanDecision: a reason
 
-`PlanFinder.find` does all the planning. It updates the session's profile and plan and the length of
-the next recording, but installs nothing. The state machine (`lifecycle.py`) acts on the
-`PlanDecision`.
+`PlanFinder.find` makes the plans. It updates the session's profile and plan and the length of the
+next recording, but installs nothing. The state machine (`lifecycle.py`) acts on the `PlanDecision`.
 """
 
 from dataclasses import dataclass, field
@@ -39,7 +38,7 @@ class PlanDecision:
     """Result of a recording: plans to replay, or the reason why there are none.
 
     Args:
-        plans: plans to replay; empty if there is a reason.
+        plans: plans to replay; empty if there is a reason, or if the session only records.
         number: number of the plan that the latest iteration follows.
         reason: why there are no plans; "" if there are plans, or if the session only records.
         keeps: whether earlier plans may continue to serve.
@@ -74,9 +73,8 @@ class PlanFinder:
     def may_find_early(self) -> bool:
         """Return whether a recording may suffice before it has its full length.
 
-        With pages, the latest iterations must have equal numbers of requests and bytes. Return
-        False while plans serve, and for a lengthened recording, which waits for alternating
-        structures.
+        With pages, the latest iterations must have equal numbers of requests and of bytes. While
+        plans serve, or if the recording is lengthened for alternating structures, return False.
         """
         if len(self._installer.plans) or self._recorder.is_lengthened:
             return False
@@ -85,7 +83,7 @@ class PlanFinder:
         return self._recorder.is_steady
 
     def find(self, last: bool) -> PlanDecision | None:
-        """Search a recording for plans; return None if it has to continue.
+        """Search a recording for plans; return None if the recording has to continue.
 
         Args:
             last: whether the recording has its full length.
@@ -120,7 +118,6 @@ class PlanFinder:
     def _plan(
         self, iterations: list[Iteration], found: list[Steady], warning: str = ""
     ) -> PlanDecision:
-        """Plan the structures of a recording, if that pays."""
         # The newest structure comes last, because its plan becomes `state.plan`.
         profiles = [
             (build_profile(iterations, steady, self._recorder.tags, self._meta_of(steady)), steady)
@@ -170,7 +167,7 @@ class PlanFinder:
     def _note_first(self, iterations: list[Iteration], steady: Steady) -> None:
         """Build the profile of the first iteration, and its plan unless the session only records.
 
-        Do nothing without the options `save` and `record_only`.
+        Without the options `save` and `record_only`, do nothing.
         """
         if not self._options.needs_first or self._installer.opening is not None:
             return

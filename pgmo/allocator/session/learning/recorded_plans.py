@@ -1,4 +1,7 @@
-"""Plans from a recording. Each repeating structure gets one plan for all its sequence lengths."""
+"""Plans from a recording. Each repeating structure gets one plan for all its sequence lengths.
+
+A structure's *reference* is the recorded iteration with which other iterations were compared.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -18,7 +21,7 @@ from pgmo.profiler.recording import Iteration
 
 
 def all_repeat(iterations: Sequence[Iteration], newest: Steady) -> bool:
-    """Return whether all iterations since the newest structure's reference are equal to it."""
+    """Return whether the newest structure's reference and all later iterations are equal."""
     return newest.kind == "exact" and all(
         index in newest.rows for index in range(newest.reference, len(iterations))
     )
@@ -27,7 +30,7 @@ def all_repeat(iterations: Sequence[Iteration], newest: Steady) -> bool:
 def all_found(
     iterations: Sequence[Iteration], found: Sequence[Steady], known: Sequence[PlannedProfile]
 ) -> bool:
-    """Return whether each iteration since the first reference has a found structure or a plan."""
+    """Return whether each iteration from the first reference on has a found structure or a plan."""
     first = min(steady.reference for steady in found)
     return all(
         any(index in steady.rows for steady in found) or is_planned(known, iterations[index])
@@ -45,7 +48,8 @@ def plan_all(
 ) -> tuple[list[PlannedProfile], int]:
     """Plan the found structures. Return all plans with an arena, and the number of the newest.
 
-    A new plan replaces a known plan if it serves all requests of the known plan at every length.
+    A known plan is dropped if a new plan serves all requests of the known plan at every length. If
+    the newest plan has no arena, the number is 0.
 
     Args:
         iterations: the recorded iterations.
@@ -65,7 +69,7 @@ def plan_all(
         plan = make_plan(planned_for, planning)
         shorter = shorter_of(iterations, steady, profile)
         if shorter is not None:
-            # A recorded size above the planned one does not come from a longer sequence.
+            # A recorded size above the planned size does not come from a longer sequence.
             plan = replace(plan, shorter=np.minimum(shorter, plan.size))
         newest = PlannedProfile(plan, profile, families_of(iterations, steady))
         covered = [one for one in plans if _covers(newest, requests_of(one.plan))]
@@ -97,7 +101,7 @@ def _covers(planned: PlannedProfile, iteration: Iteration) -> bool:
 
 
 def families_of(iterations: Sequence[Iteration], steady: Steady) -> NDArray[np.uint32]:
-    """Return the family number of each request. Sizes of a family change together."""
+    """Return the family number of each request of the reference, shape (requests,)."""
     reference = iterations[steady.reference]
     family = families(reference.size, reference.stream)
     for index in sorted(steady.rows):
@@ -108,9 +112,10 @@ def families_of(iterations: Sequence[Iteration], steady: Steady) -> NDArray[np.u
 def shorter_of(
     iterations: Sequence[Iteration], steady: Steady, profile: Profile
 ) -> NDArray[np.int64] | None:
-    """Return the sizes in a structure's shortest iteration (`Plan.shorter`); None if none differs.
+    """Return the sizes in a structure's shortest iteration, for `Plan.shorter`.
 
-    The result has the shape (requests,), in bytes.
+    The result is in bytes, shape (requests,), with 0 for missing requests. It is None if no
+    iteration is shorter than the profile.
     """
     shorter, least = None, int(profile.size.sum())
     for index in sorted(steady.rows):

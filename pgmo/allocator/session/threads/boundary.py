@@ -101,7 +101,7 @@ def _alone() -> Generator[None, None, None]:
 
 
 def when_free(work: Callable[[], object]) -> None:
-    """Run a callback under the lock without waiting. A thread that holds the lock runs it later.
+    """Run a callback under the lock: now, or later on the thread that holds the lock.
 
     Finalizers need this: they run on any thread at any point, so waiting for a lock could deadlock.
     Exceptions of the callback are printed.
@@ -113,7 +113,7 @@ def when_free(work: Callable[[], object]) -> None:
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Delay Ctrl-C until the end of the `with` block, so that no change is left half done."""
+    """Delay Ctrl-C until the end of the `with` block, if Python handles Ctrl-C on this thread."""
     handler = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or not callable(handler):
         yield

@@ -4,8 +4,8 @@
     thread B         ( bypass )        ( bypass )
     engine     ...   serves A   ...   paused   ... serves A
 
-Requests between calls belong to no iteration. A call bypasses the session if it begins before the
-end of an earlier call has been processed: pages or the framework serve its requests.
+Requests between calls belong to no iteration. A call *bypasses* the session if it begins before the
+end of an earlier call has been processed. Pages or the framework serve the requests of that call.
 
 A call never waits, because a server's request must not wait for another request's plan. So this
 class has its own lock, which is held for a few instructions and never while waiting for another
@@ -31,7 +31,7 @@ OVERLAP = (
 class CallTurns(Turns):
     """Choice of the counted calls, which any thread may enter. Overlapping calls cause one warning.
 
-    At the end of a counted call, `end(complete)` is called. An exception makes a call incomplete.
+    At the end of a counted call, `end(complete)` is called. A call that raises is incomplete.
     """
 
     def __init__(
@@ -51,10 +51,10 @@ class CallTurns(Turns):
         self._paused.begin(self)
 
     def enter(self) -> Callable[[bool], None] | None:
-        """Begin a call on the calling thread; return a callback for its end.
+        """Begin a call on the calling thread; return a callback for the end of the call, or None.
 
-        The callback takes whether the call was complete. Return None inside another call of the
-        thread, in a forked child, or after the session was closed.
+        The callback's argument is whether the call was complete. The result is None inside another
+        call of the thread, in a forked child, and after the session was closed.
         """
         if os.getpid() != self._process:
             return None  # the thread that holds the lock does not exist in the child
@@ -129,7 +129,7 @@ class CallTurns(Turns):
             self._pauses.pop(token, None)
 
     def close(self) -> None:
-        """Undo all delegations and pauses in the engine; running calls continue without pgmo."""
+        """Undo all bypasses and pauses in the engine; running calls continue without pgmo."""
         with self._lock:
             self._closed = True
             for native in filter(None, self._bypassing_natives.values()):

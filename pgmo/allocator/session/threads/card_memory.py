@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 def card_memory(
     adapter: Adapter, give_back: Callable[[], object]
 ) -> tuple[MemoryHolder, str, int] | None:
-    """Return the memory holder of a session's device, the device's unique name, and its bytes.
+    """Return a session's memory on its device, the device's unique name, and its total bytes.
 
-    None for CuPy and unified memory, whose arenas are not freed between turns.
+    Return None for CuPy and unified memory, whose arenas are not freed between turns.
     """
     if adapter.device == "cpu":
         return HostMemory(adapter, give_back), "cpu", host_memory()[0]
@@ -32,14 +32,14 @@ def card_memory(
 
 
 class CudaMemory:
-    """Memory of a CUDA device. Its pages can be freed one by one."""
+    """Memory of a CUDA device, whose idle pages can be freed."""
 
     def __init__(self, adapter: "TorchCuda") -> None:
         self._adapter = adapter
         self._lasting = 0  # bytes held after idle memory was last freed
 
     def begin(self) -> None:
-        """Begin a turn. Does nothing, because pages are mapped when needed."""
+        """Do nothing at the beginning of an iteration, because pages are mapped when needed."""
 
     def sizes(self) -> Sizes:
         """Return the bytes that the process holds and could free, and the card's free bytes."""
@@ -51,7 +51,7 @@ class CudaMemory:
         return Sizes(held, max(0, held - lasting), torch.cuda.mem_get_info(index)[0])
 
     def give_back(self, *, between_turns: bool) -> None:
-        """Free idle memory. At the end of a turn, first wait for the device."""
+        """Free idle memory, unless a graph is captured. After a turn, first wait for the device."""
         import torch
 
         if torch.cuda.is_current_stream_capturing():
@@ -71,11 +71,11 @@ class HostMemory:
         self._given = False
 
     def begin(self) -> None:
-        """Begin a turn. The system maps the memory of arenas when the process touches it."""
+        """Count arenas as held again: from now on, the iteration touches their memory."""
         self._given = False
 
     def sizes(self) -> Sizes:
-        """Return the bytes held by arenas, 0 bytes that could be freed, and the free bytes."""
+        """Return the bytes of arenas, 0 for bytes that could be freed now, and the free bytes."""
         arenas = int(self._engine.statistics()["arena_bytes"])
         return Sizes(0 if self._given else arenas, 0, host_memory()[1])
 

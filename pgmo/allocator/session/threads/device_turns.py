@@ -2,13 +2,13 @@
 
     session A   ( iteration )             ( iteration )
     session B                ( iteration )              ( iteration )
-    pages       ▓▓▓▓▓▓▓▓▓▓▓▓ ▓▓▓▓▓▓▓▓▓▓▓▓ ▓▓▓▓▓▓▓▓▓▓▓▓▓               one arena's worth
+    pages       ▓▓▓▓▓▓▓▓▓▓▓▓ ▓▓▓▓▓▓▓▓▓▓▓▓ ▓▓▓▓▓▓▓▓▓▓▓▓▓               memory of one arena
 
 Blocks in an arena live within an iteration, so sessions that take turns need the largest of their
 arenas, not the sum. A session's engine serves during its turn and is paused otherwise. Windows over
 the same pages serve requests outside all turns.
 
-Waiting sessions get the turn in order of arrival. When the thread that holds the turn ends, the
+Waiting sessions get the turn in order of arrival. If a thread exits while it holds the turn, the
 turn becomes free.
 """
 
@@ -24,11 +24,11 @@ from pgmo.allocator.session.threads.pauses import Pauses
 from pgmo.errors import SessionError
 
 TURN_DEADLINE = 60.0
-"""Maximum seconds that a session waits for its turn on a shared device. A session that has waited
-longer runs its iteration without a plan, because another session may never end its turn."""
+"""Maximum seconds that a session waits for its turn on a shared device. After this time, the
+session runs its iteration without a plan, because another session may never end its turn."""
 
 OWNER_CHECK = 1.0
-"""Seconds between checks whether the thread that holds the turn is alive. A thread that ends does
+"""Seconds between checks whether the thread that holds the turn is alive. A thread that exits does
 not notify the waiting threads."""
 
 if TYPE_CHECKING:
@@ -42,10 +42,11 @@ PASSED_OVER = (
 
 @dataclass(eq=False)
 class TurnQueue:
-    """Queue for the turns on one device, which its sessions share. `changed` guards all fields.
+    """Queue for the turns of the sessions on one device.
 
     Args:
         deadline: maximum wait in seconds.
+        changed: lock of all fields; notified when the turn may be free.
         members: turns of the sessions on the device.
         waiting: tickets of waiting threads, in order of arrival.
         holder: turn that is held now, or None.
@@ -100,7 +101,7 @@ class DeviceTurn:
         self._join()
 
     def _join(self) -> None:
-        """Join the queue. If it has several sessions, pause those that do not hold the turn."""
+        """Join the queue. If it has several sessions, pause each session without the turn."""
         queue = self._queue
         with queue.changed:
             queue.members.append(self)
@@ -138,7 +139,10 @@ class DeviceTurn:
         return self._queue.holder is self and self._queue.thread is threading.current_thread()
 
     def take(self) -> bool:
-        """Wait for the turn; return False if the deadline has passed."""
+        """Wait for the turn; after the deadline, warn and return False.
+
+        Raise `SessionError` if the calling thread already holds a turn on the device.
+        """
         queue = self._queue
         me, ticket = threading.current_thread(), object()
         with queue.changed:
@@ -179,7 +183,7 @@ class DeviceTurn:
     def ran_without_turn(self) -> None:
         """Notify the other sessions that this session allocated before its first turn.
 
-        Opening a session takes no turn, because another thread may use it with `iteration()`.
+        Opening a session takes no turn, because another thread may run its iterations.
         """
         if self._had_turn:
             return
@@ -197,7 +201,7 @@ class DeviceTurn:
         return queue.holder is None and queue.waiting[0] is ticket
 
     def begin(self, *, after_others: bool) -> None:
-        """Begin the turn: this session may use idle pages of the other sessions' arenas."""
+        """Begin the turn. This session may now use idle pages of the other sessions' arenas."""
         if after_others:
             _core.forget_peak(self._adapter.space)
             self._adapter.take_turn()
@@ -206,7 +210,7 @@ class DeviceTurn:
         self._paused, self._had_turn = False, True
 
     def end(self) -> None:
-        """Pause the session's engine, because it has no turn."""
+        """Pause the session's engine, because the session has no turn."""
         if self._paused:
             return
         began = bool(self._adapter.engine.threads())

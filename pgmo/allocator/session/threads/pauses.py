@@ -1,4 +1,4 @@
-"""Pauses of an engine. It serves again when the last pause has ended.
+"""Pauses of an engine, which serves again when the last pause has ended.
 
 session.pause()    ( .................. )
 release()                  ( .. )              on the CPU, while arenas go back
@@ -11,7 +11,7 @@ from pgmo.locks import new_reentrant_lock
 
 
 class Pauses:
-    """Pauses of one engine, by owner. The engine itself has only one switch. Thread-safe."""
+    """Pauses of one engine, at most one for each owner. Thread-safe."""
 
     def __init__(self, engine: _core.Engine) -> None:
         self._engine = engine
@@ -19,7 +19,7 @@ class Pauses:
         self._who: set[object] = set()
 
     def begin(self, who: object) -> None:
-        """Begin a pause. Repeated calls have no effect."""
+        """Begin an owner's pause. Repeated calls have no effect."""
         with self._lock:
             if not self._who:
                 self._engine.pause()

@@ -1,4 +1,4 @@
-"""Turns of this process on a card that it shares. Its sessions on a device share the turn.
+"""Turns of this process on a card that it shares. All its sessions on a device share a turn.
 
     session A   ( iteration )                  ( iteration )
     session B                ( iteration )
@@ -50,11 +50,11 @@ class ProcessTurns:
         self._process = os.getpid()
 
     def take(self, session: object, *, opening: bool = False) -> None:
-        """Wait for the turn, unless the process has it. Returns even if no broker answers.
+        """Wait for the turn, unless the process has it. If no turn comes in time, warn and return.
 
         Args:
             session: the session that needs the turn.
-            opening: whether the session has just been opened. If so, the turn ends with the
+            opening: whether the session has just been opened. A turn for the opening ends with the
                 session's first iteration, on any thread.
         """
         if os.getpid() != self._process:
@@ -76,11 +76,8 @@ class ProcessTurns:
     def give(self, session: object, *, whole: bool = True) -> None:
         """End the calling thread's turn of a session. Repeated calls have no effect.
 
-        The process gives its turn back once none of its sessions has a turn.
-
-        Args:
-            session: the session.
-            whole: whether the iteration ended normally. If not, its peak is not reported.
+        The process gives its turn back once none of its sessions has a turn. If `whole` is False,
+        the iteration was incomplete, and its peak is not reported to the broker.
         """
         if os.getpid() != self._process:
             return
@@ -99,7 +96,7 @@ class ProcessTurns:
                 self._client.give()
 
     def close(self) -> None:
-        """Disconnect, after the last session on the device was closed."""
+        """Disconnect from the broker, after the last session on the device was closed."""
         self._client.close()
 
 
@@ -113,9 +110,9 @@ def join(
     give_back: Callable[[], object],
     warn: Callable[[str], object],
 ) -> ProcessTurns | None:
-    """Return the turns of a session's device; None if its process takes no turns.
+    """Add a session to the turns of its device, and return them; None if there are no turns.
 
-    A process takes no turns if `PGMO_SHARE` names no broker, if it is a rank of a job, or if the
+    A process takes no turns if `PGMO_SHARE` names no broker, the process is a rank of a job, or the
     device's memory cannot be freed between turns (`card_memory`).
     """
     path = os.environ.get(VARIABLE, "")

@@ -5,7 +5,7 @@
 
 Iterations repeat only if each is the work of one thread, so the session follows one thread, the
 *owner*. A second thread that ends an iteration becomes the owner if all its requests came after the
-owner's requests. If their requests overlap, the second thread bypasses the session: its iterations
+owner's requests. If the requests overlap, the second thread bypasses the session: its iterations
 are not counted, and its requests get no slots. The second thread becomes the owner when the owner
 has exited, or has ended no iteration while the second thread ended several.
 
@@ -103,7 +103,7 @@ class Turns:
 
     @property
     def follows_another(self) -> bool:
-        """Return whether another thread, which is still alive, has ended the last iteration."""
+        """Return whether another thread is the owner, is alive, and is not inside `iteration()`."""
         owner = self._owner
         if owner is None or owner is threading.current_thread() or owner in self._inside:
             return False
@@ -147,7 +147,7 @@ class Turns:
         return not (others or self._pauses or self._delegated)
 
     def whole(self) -> bool:
-        """Return whether the session saw all requests of the ending iteration; reset the flag."""
+        """Return whether the session saw all requests of this iteration; reset for the next one."""
         whole, self._whole = self._whole, True
         return whole
 
@@ -178,7 +178,7 @@ class Turns:
         if me in self._bypassing:
             self._bypassing.discard(me)
             self._update(me)
-            self._whole = False  # the thread's earlier requests were delegated
+            self._whole = False  # the thread's earlier requests bypassed the session
         if others := {token for token in self._of_all if self._pauses[token] is not me}:
             self._pauses_one_thread = True
             self._serve_again(others)
@@ -203,8 +203,8 @@ class Turns:
         return me
 
     def _forget_ended(self) -> None:
-        # Do this before any other thread is delegated: the system may reuse the id of a thread that
-        # has ended.
+        # Do this before another thread bypasses the session: the system may reuse the id of a
+        # thread that has ended.
         if self._owner is not None and not self._owner.is_alive():
             self._owner = None
             self._pauses_one_thread = False
@@ -223,7 +223,7 @@ class Turns:
     # --- pauses ---------------------------------------------------------------------------------
 
     def pause(self) -> object:
-        """Begin a pause on the calling thread; return its token for `resume`.
+        """Begin a pause on the calling thread; return the pause's token for `resume`.
 
         The pause stops the whole engine, because an evaluation may use several threads. Once
         another thread continues its iterations, only the calling thread is paused.
@@ -243,7 +243,7 @@ class Turns:
         return token
 
     def resume(self, token: object) -> None:
-        """End a pause, on any thread."""
+        """End a pause. Any thread may call this."""
         thread = self._pauses.pop(token, None)
         if thread is not None:
             self._update(thread)
@@ -267,7 +267,7 @@ class Turns:
     # --- the end --------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Undo all delegations and pauses in the engine."""
+        """Undo all bypasses and pauses in the engine."""
         self._count_passed_steps()
         self._bypassing.clear()
         self._pauses.clear()

@@ -15,12 +15,11 @@ from pgmo.profiler.profile import Profile
 from pgmo.units import format_bytes
 
 FEWEST_SPANS = 8
-"""Minimum number of spans to compare. In fewer spans, memory may rise by chance or during warm-up.
-"""
+"""Minimum number of spans to compare. Fewer spans may rise by chance or during warm-up."""
 
 MANY_RISES = 11
-"""With at least this many changes between spans, a quarter of them may be falls, because Python's
-garbage collector sometimes frees cycles."""
+"""From this number of changes between spans on, a quarter of the changes may be falls, because
+Python's garbage collector sometimes frees cycles. Among fewer changes, no fall is allowed."""
 
 SKIPPED = 2
 """Minimum number of iterations skipped at the beginning, which allocate optimizer state and caches.
@@ -30,11 +29,11 @@ LEAST_GROWTH = 8 << 20
 """Minimum total growth that is reported, in bytes."""
 
 STEADY = 0.5
-"""Minimum ratio of the slower to the faster rate of growth of both halves of the spans."""
+"""Minimum ratio of the growth rates in the two halves of the spans, the slower to the faster."""
 
 SHAPES = 1.5
-"""Maximum ratio of the growth of the peak to the growth of the least live bytes. Batches that get
-longer raise the peak several times as much as the blocks that outlive an iteration."""
+"""Maximum ratio of the growth of the peak to the growth of the least live bytes. Above it, batches
+got longer: they raise the peak several times as much as the blocks that outlive an iteration."""
 
 
 @dataclass(frozen=True)
@@ -43,8 +42,8 @@ class LiveGrowth:
 
     Args:
         rate: bytes per iteration.
-        grown: bytes since the first counted iteration.
-        iterations: number of iterations in which live memory grew by `grown`.
+        grown: bytes by which live memory grew in the latest `iterations`.
+        iterations: number of iterations.
         origin: module or operator that requested the blocks that stay, in one line; "" if unknown.
         kept: references that keep the blocks that stay, one line each; empty if unknown.
     """
@@ -66,12 +65,12 @@ class LiveGrowth:
 def find_growth(
     width: int, levels: Sequence[tuple[int, int]], *, least_growth: int = LEAST_GROWTH
 ) -> LiveGrowth | None:
-    """Return the growth of live memory; None if it does not grow, or if it is too early to know.
+    """Return the growth of live memory; None without steady growth, or with too few spans.
 
     Args:
         width: iterations per span.
-        levels: for each span, the least live bytes at the end of one of its iterations, and the
-            peak of live bytes up to the end of the span.
+        levels: for each span, the minimum of the live bytes at the ends of its iterations, and the
+            peak of the live bytes up to the end of the span.
         least_growth: minimum total growth that is reported, in bytes.
 
     Example:
@@ -122,7 +121,7 @@ def _is_steady(rises: Sequence[int]) -> bool:
 
 
 def origin_of_persistent(profile: Profile) -> str:
-    """Return the origin of most bytes in blocks that no iteration frees; "" if unknown."""
+    """Return the module or operator with most bytes that no iteration frees; "" if unknown."""
     rows = np.flatnonzero(profile.persistent & (profile.tag >= 0))
     if not len(rows):
         return ""

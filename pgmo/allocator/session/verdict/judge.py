@@ -1,4 +1,4 @@
-"""Choice of the verdict: a comparison with plain PyTorch if its figure is known, else one figure.
+"""Choice of the verdict: a comparison with plain PyTorch, or only pgmo's figures without a model.
 
 with a model of PyTorch         "7.60 GiB instead of 9.90 GiB (23 % less)"
 the difference is below 3 %     "7.60 GiB, about the same as plain PyTorch (7.55 GiB)"
@@ -14,13 +14,13 @@ from pgmo.allocator.session.verdict.verdict import Verdict, compared
 from pgmo.units import format_bytes
 
 _FEW = 4
-"""Number of iterations that a plan may need: the first, two that agree, and one that shows late
-frees. After fewer iterations, the verdict names this need instead of calling the program
-unplannable."""
+"""Number of iterations that a plan may need: a first iteration, two iterations that agree, and one
+iteration that shows late frees. After fewer iterations, the verdict states what a plan needs. From
+this number on, the verdict states that no iteration could be planned yet."""
 
 
 def judge(summary: Summary, baseline: Baseline | None = None, delegates: str = "") -> Verdict:
-    """Return the current verdict on a session."""
+    """Return the current verdict on a session; `delegates` says why the session has no slots."""
     reason = delegates or _why_no_slots(summary)
     if baseline is not None:
         return judge_device(baseline, reason=reason, since=summary.since)
@@ -70,7 +70,7 @@ def _of_slots(summary: Summary) -> tuple[str, int, int]:
 
 
 def _why_no_slots(summary: Summary) -> str:
-    """Return why no slot has served. Return "" if one has, or if `summary.waits` has the reason."""
+    """Return why no slot has served; "" if slots have served, or if `summary.waits` says why."""
     if summary.run_bytes_hit or summary.waits or not summary.iterations:
         return ""
     if summary.plans:
@@ -84,7 +84,7 @@ def _why_no_slots(summary: Summary) -> str:
 
 
 def contradictions(baseline: Baseline) -> tuple[str, ...]:
-    """Return the invariants that a device's figures violate, each as a clause.
+    """Return the violated invariants of a device's figures, one clause each; usually none.
 
     The invariants hold for every program, so a violation is a bug in pgmo. After a violation, the
     verdict makes no comparison.

@@ -14,7 +14,7 @@ from pgmo.units import format_bytes
 class Summary:
     """Totals of a session. `str` returns them as readable text.
 
-    Sizes are in bytes. Medians are over the latest iterations.
+    Sizes are in bytes. Medians are over the latest 16 iterations.
 
     Args:
         iterations: number of iterations.
@@ -25,12 +25,12 @@ class Summary:
         bytes_requested: total bytes of requests.
         bytes_hit: total bytes served from slots.
         misses: number of misses by reason.
-        blocks: number of slots in the latest plan.
+        blocks: number of blocks with a slot in the latest plan.
         arena: bytes that the plan needs; if arenas of several streams share pages, bytes of pages.
-        max_load: the plan's largest sum of live bytes.
+        max_load: the plan's largest sum of live bytes at any tick.
         solver: name of the plan's solver.
         plans: number of plans.
-        replans: plans that replaced others.
+        replans: decisions to replace a plan, after divergences or for larger requests.
         peak_slot_bytes: peak of live bytes in slots.
         peak_fallback_bytes: peak of live bytes outside the plan.
         spilled: bytes of the arena that lie in unified memory, on the host.
@@ -39,13 +39,13 @@ class Summary:
         pages: peak bytes of pages.
         driver_calls: driver calls for pages per iteration, by kind (medians).
         waited: iterations in `BACKOFF`, served without plan or recording.
-        waits: reason why no plan serves; "" while a plan serves.
+        waits: reason why no plan serves; "" while a plan serves, and in the first recording.
         notes: notes and warnings.
-        run_bytes: bytes requested in all iterations except the `uncounted` ones.
+        run_bytes: bytes requested in all iterations in `RECORD` and `REPLAY`.
         run_bytes_hit: the part of `run_bytes` that slots served.
-        uncounted: iterations whose requests were all delegated, and thus not counted.
+        uncounted: iterations in `BYPASS`, whose requests are not counted.
         served_while_recording: recorded iterations in which slots served as well.
-        since: the first iteration that slots served, counted from 1; 0 for none.
+        since: number of the first iteration in which slots served most bytes, from 1; 0 for none.
         ordered_load: lower bound of `arena` if streams hand memory over only in the order that the
             program's own events imply; None if unknown.
         hand_overs: pages that moved between streams per iteration (median).
@@ -54,7 +54,7 @@ class Summary:
         growth: growth of live memory from iteration to iteration; None if it does not grow.
         kept: references that keep the largest live blocks, one line each; empty if unknown.
         verdict: comparison with plain PyTorch; None if it was not requested.
-        steps: number of steps that each of the latest iterations consists of.
+        steps: number of steps per iteration now.
 
     Example:
         >>> print(Summary(iterations=0, recorded=0, replayed=0))
@@ -100,36 +100,35 @@ class Summary:
 
     @property
     def run_share(self) -> float:
-        """Share of the bytes of all counted iterations that slots served."""
+        """Share of `run_bytes` that slots served; 0 without requests."""
         return self.run_bytes_hit / self.run_bytes if self.run_bytes else 0.0
 
     @property
     def hit_rate(self) -> float:
-        """Share of requests in replayed iterations that slots served."""
+        """Share of requests in replayed iterations that slots served; 0 without requests."""
         return self.hits / self.requests if self.requests else 0.0
 
     @property
     def hit_bytes_rate(self) -> float:
-        """Share of bytes in replayed iterations that slots served."""
+        """Share of bytes in replayed iterations that slots served; 0 without requests."""
         return self.bytes_hit / self.bytes_requested if self.bytes_requested else 0.0
 
     @property
     def oversubscription(self) -> float:
-        """Ratio of peak unified memory to free card memory; above 1, pages moved over the bus."""
+        """Ratio of `managed` to `card_room`, 0 if unknown. Above 1, pages moved over the bus."""
         return self.managed / self.card_room if self.card_room else 0.0
 
     @property
     def gap(self) -> float:
-        """Relative excess of the arena over the max load, a lower bound on every plan."""
+        """Relative excess of the arena over the max load, a lower bound; 0 without a plan."""
         return self.arena / self.max_load - 1 if self.max_load else 0.0
 
     @property
     def ordered_gap(self) -> float:
-        """Relative excess of the arena over `ordered_load`; 0 if that is unknown."""
+        """Relative excess of the arena over `ordered_load`; 0 if `ordered_load` is unknown."""
         return self.arena / self.ordered_load - 1 if self.ordered_load else 0.0
 
     def _repr_html_(self) -> str:
-        """Return the summary as HTML for notebooks."""
         return f"<pre>{escape(str(self))}</pre>"
 
     def __str__(self) -> str:
@@ -223,12 +222,11 @@ class Summary:
         return ", ".join(parts)
 
     def _run_from_slots(self) -> list[str]:
-        """Return the line on the share of all bytes that slots served."""
         if not self.run_bytes:
             return []
         counted = self.iterations - self.uncounted - self.waited
         of = f"all {counted}" if counted == self.iterations else f"the {counted} counted"
-        since = f", from iteration {self.since} on" if self.since else ""
+        since = f"; iteration {self.since} was the first with more than half" if self.since else ""
         return [
             f"  run        {percent(self.run_share)} of the {format_bytes(self.run_bytes)} that "
             f"{of} iterations requested came from slots{since}"

@@ -20,7 +20,7 @@ class Verdict:
         taken: peak of the bytes taken from the device; 0 if unknown.
         plain: `reserved_bytes.all.peak` that plain PyTorch would have; 0 if unknown.
         live: peak of live bytes; 0 if unknown.
-        since: the first iteration that slots served, counted from 1; 0 for none.
+        since: number of the first iteration in which slots served most bytes, from 1; 0 for none.
 
     Example:
         >>> verdict = Verdict("7.60 GiB instead of 9.90 GiB (23 % less)", taken=76, plain=99)
@@ -42,7 +42,7 @@ class Verdict:
 
     @property
     def saving(self) -> float:
-        """Share of plain PyTorch's bytes that pgmo saved; negative if it took more."""
+        """Share of PyTorch's bytes that pgmo saved; below 0 if pgmo took more, 0 if unknown."""
         return 1 - self.taken / self.plain if self.taken and self.plain else 0.0
 
 

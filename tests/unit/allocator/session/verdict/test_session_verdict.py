@@ -78,7 +78,7 @@ def test_the_share_is_of_the_whole_run_and_not_of_the_replayed_part(adapter):
     assert (summary.run_bytes, summary.run_bytes_hit) == (requested, hit)
     assert 0.5 < summary.run_share < 8 / 12
     assert f"{summary.run_share:.0%} of the".replace("%", " %") in str(summary)
-    assert "came from slots, from iteration 5 on" in str(summary)
+    assert "came from slots; iteration 5 was the first with more than half" in str(summary)
 
 
 def test_on_the_cpu_there_is_no_figure_of_what_would_have_been(adapter):
