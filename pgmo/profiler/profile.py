@@ -151,6 +151,8 @@ class Profile:
     ) -> "Profile":
         """Make a profile from array-like columns. Omitted arguments get neutral defaults.
 
+        The arguments are those of `Profile`.
+
         Raises:
             ProfileError: when the columns contradict each other.
 
