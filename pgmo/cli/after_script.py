@@ -34,10 +34,10 @@ def command_of(arguments: argparse.Namespace) -> list[str]:
 def check_arguments(
     arguments: argparse.Namespace, add_options: Callable[[argparse.ArgumentParser], None]
 ) -> None:
-    """Refuse options of pgmo after the script, which users often write first.
+    """Refuse options of pgmo that stand after the script's name.
 
     Options whose name occurs in the script's file are allowed, and so are all options after a `--`.
-    The `--` is removed if it is the first argument, or if the name of a pgmo option follows.
+    The `--` is removed if it is the script's first argument, or if an option of pgmo follows it.
 
     Args:
         arguments: parsed arguments: `command`, `script`, `is_module`, and `arguments` of the
@@ -45,7 +45,7 @@ def check_arguments(
         add_options: adds to a parser the options that are refused after the script.
 
     Raises:
-        OptionError: if there is such an option. The message shows where to write it.
+        OptionError: if an option is refused. The message shows where to write it.
 
     Example:
         >>> given = argparse.Namespace(command="fit", script="train.py", is_module=False)
@@ -73,7 +73,7 @@ def check_arguments(
 
 
 def _mentions(arguments: argparse.Namespace, name: str) -> bool:
-    """Return whether the script's file contains the name, as `--what-if` or `what_if`."""
+    """Return whether the script's file contains the option's name, as `what-if` or `what_if`."""
     path = arguments.script or ""
     if arguments.is_module:
         try:

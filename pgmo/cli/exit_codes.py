@@ -4,9 +4,9 @@ CHECK_FAILED = 3
 """Exit code of a failed check."""
 
 DOES_NOT_FIT = 4
-"""Exit code for a script that runs out of a card's memory, at once or later."""
+"""Exit code of `pgmo fit` and `pgmo rehearse` for a script that does not fit on the card."""
 
 
 def shell_code(returned: int) -> int:
-    """Return a process's exit code as shells do: 128 plus the number of a signal that ended it."""
+    """Return the exit code that shells report: 128 plus the signal, if a signal ended a process."""
     return returned if returned >= 0 else 128 - returned

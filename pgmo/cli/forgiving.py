@@ -26,12 +26,12 @@ class ForgivingParser(argparse.ArgumentParser):
         self._asked: list[str] = []
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Parse as argparse does, after `with_templates`."""
+        """Parse as argparse does, after `with_templates` has joined options and their values."""
         self._asked = with_templates(sys.argv[1:] if args is None else args)
         return super().parse_known_args(self._asked, namespace)
 
     def error(self, message: str) -> NoReturn:
-        """Print usage and message on stderr, and exit with code 2. `--json` also prints JSON."""
+        """Print usage and message on stderr, with `--json` also JSON on stdout, and exit with 2."""
         gone = next((one for one in self._asked[:1] if one in MAIN_OPTIONS), "")
         if gone:
             message = f"`pgmo {gone}` was removed: {MAIN_OPTIONS[gone]}"
@@ -83,7 +83,7 @@ def nearest(word: str, names: Iterable[str]) -> str | None:
 
 
 def with_templates(words: Sequence[str]) -> list[str]:
-    """Join `_TEMPLATES` with values such as "--batch {}", which argparse would refuse."""
+    """Join `_TEMPLATES` with values such as "--batch {}", which argparse takes for options."""
     found: list[str] = []
     for word in words:
         before = found[-1] if found else ""
@@ -100,7 +100,7 @@ def asks_for_json(words: Sequence[str], command: str) -> bool:
     Args:
         words: the arguments.
         command: name of the command, such as "pgmo run", or "pgmo" if `words` include the command.
-            For "pgmo run", `--json` names a file.
+            For "pgmo run", `--json` names a file, and "-" is stdout.
     """
     own = _own(words)
     if command.endswith(" run") or "run" in own:

@@ -2,8 +2,9 @@
 
 Exit codes: 0 success, 1 an error with a message, 2 a wrong command line, 3 a failed check, 4 a
 script does not fit, 130 interrupted, 141 stdout was closed by its reader. 130 and 141 are the
-shell's codes for SIGINT and SIGPIPE. If a command with `--json` ends with 1, 2 or 130 before it has
-a result, stdout gets an object with the key `error`.
+shell's codes for SIGINT and SIGPIPE. `pgmo run` and `pgmo share -- COMMAND` return the exit code of
+their program. If a command whose JSON goes to stdout ends with 1, 2 or 130 before it has a result,
+stdout gets an object with the key `error`.
 """
 
 import argparse
@@ -19,7 +20,7 @@ _FAILED, _MISUSED, _INTERRUPTED, _UNREAD = 1, 2, 130, 141
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and return the exit code. A wrong command line raises SystemExit."""
+    """Run the command line and return the exit code. Argparse's exits raise SystemExit."""
     try:
         with checked_stdout():
             parsed = build_parser().parse_args(arguments)

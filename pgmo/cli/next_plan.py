@@ -46,10 +46,10 @@ def run_until_it_fits(arguments: argparse.Namespace) -> int:
 
 
 def _first(attempts: list[Attempt], arguments: argparse.Namespace) -> int:
-    """Return the index of the first attempt, chosen by rehearsals; 0 if none can run.
+    """Return the index of the attempt to start with, which rehearsals choose; 0 without rehearsals.
 
-    The last attempt recomputes as much as possible. If no other attempt fits, an attempt that
-    recomputes no more than necessary is inserted before it.
+    The last attempt recomputes as much as possible. If no other attempt fits, an attempt with a
+    budget that fits is inserted before the last one.
     """
     from pgmo.errors import PgmoError
     from pgmo.fit.next_plan.choice import first_that_fits, free_card, with_least_recomputation
@@ -66,7 +66,7 @@ def _first(attempts: list[Attempt], arguments: argparse.Namespace) -> int:
         if first == len(attempts) - 1:
             attempts.insert(first, with_least_recomputation(attempts[first], card, notify))
     except PgmoError as error:
-        say(f"pgmo run: the script was not rehearsed, so memory may run out: {error}")
+        say(f"pgmo run: no rehearsal shows that the script fits, so memory may run out: {error}")
     return first
 
 

@@ -23,7 +23,8 @@ one arena to each block, and serve later iterations from these offsets."""
 _EPILOG = """\
 `pgmo COMMAND --help` explains a command.
 Exit codes: 0 success, 1 an error with a message, 2 a wrong command line, 3 a failed check,
-4 a script does not fit, 130 interrupted, 141 stdout was closed by its reader. With --json, stdout
+4 a script does not fit, 130 interrupted, 141 stdout was closed by its reader. `pgmo run` and
+`pgmo share` return the exit code of their program. With --json (for `pgmo run`: --json -), stdout
 also gets an error as an object."""
 
 
@@ -78,7 +79,7 @@ def build_parser(*, fill: bool = False) -> argparse.ArgumentParser:
     )
 
     def shown(text: str) -> str:
-        """Hide an option from the help without `fill`. The usage line shows the option."""
+        """Return an option's help; without `fill`, hide the option: the usage line shows it."""
         return text if fill else argparse.SUPPRESS
 
     parser.add_argument("-h", "--help", action="help", help=shown("show this help and exit"))

@@ -26,19 +26,19 @@ def read_profile_or_plan(path: Path, *, noted: bool = True) -> "Profile | Plan":
 def read_profile(path: Path, *, noted: bool = True) -> "Profile":
     """Read a profile, or make one from a memory snapshot, a log or a table of blocks.
 
-    Suffix and content determine the kind of the file. With `noted`, a note on stderr names the part
-    of a recording that is used.
+    Suffix and content determine the kind of the file. With `noted`, a note on stderr names the
+    iterations that were found in a recording of another tool.
 
     Raises:
-        FileError: if the file is unreadable, a plan, empty, or recorded on several devices.
+        FileError: if the file is unreadable, a plan, without allocations, or of several devices.
     """
     from pgmo.profiler.importers.contents import contents
     from pgmo.profiler.profile import Profile
 
     if path.suffix == ".pgmoplan":
         raise FileError(
-            f"{path} is a plan, which has no origins of blocks: give the profile that it was "
-            "made from"
+            f"{path} has the suffix of a plan, and plans have no origins of blocks: give the "
+            "profile that the plan was made from"
         )
     if path.suffix == ".pgmoprof" or contents(path, _BEGINNING)[:2] == b"PK":
         return Profile.load(path)
@@ -85,7 +85,7 @@ def import_profiles(
 
     Raises:
         FileError: if the file is unreadable, or has no allocations.
-        OptionError: if there is no such iteration, or a table has `device` or `iteration`.
+        OptionError: if there is no such iteration, or `device` or `iteration` is given for a table.
     """
     from pgmo.profiler.importers.formats import read_file
 

@@ -1,4 +1,4 @@
-"""Checks of a command's numbers and output files, before the command does any work."""
+"""Checks of a command's numbers and output files."""
 
 import os
 from collections.abc import Iterable, Sequence
@@ -41,7 +41,7 @@ def check_targets(
                     f"{target}: this would replace the input {source}; choose another name"
                 )
         if any(_same(target, other) for other in targets[:number]):
-            raise OptionError(f"{target}: two output files have this name; choose another")
+            raise OptionError(f"{target}: another output is the same file; choose another name")
     for target in targets:
         if os.path.isdir(target):
             raise FileError(f"{target} is a folder; name a file in it")

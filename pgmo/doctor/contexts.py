@@ -16,7 +16,7 @@ from pgmo.files.cache_folder import DistrustError
 from pgmo.rehearsal.contexts import keep_contexts
 
 _SECONDS = 60
-"""Time limit of a measurement. Loading all libraries of CUDA takes up to 20 s."""
+"""Time limit of a measurement in seconds. Loading all libraries of CUDA takes up to 20 s."""
 
 _LARGEST = 4 << 30
 """Maximum plausible difference in bytes. Above it, another program has allocated memory."""
@@ -42,7 +42,7 @@ def measure_context(torch: Any, index: int) -> int | None:
         index: number of the device. This process gets a context on it.
 
     Returns:
-        The bytes; None if the measurement failed, or another program changed the free memory.
+        The bytes; None if the measurement failed, or its result is not between 0 and `_LARGEST`.
     """
     try:
         before, _ = torch.cuda.mem_get_info(index)
@@ -68,11 +68,11 @@ def measure_context(torch: Any, index: int) -> int | None:
 
 
 def keep_context(name: str, size: int) -> None:
-    """Save the bytes of a card's context, under the driver's and pgmo's name of the card."""
+    """Save the bytes of a card's context under the driver's and pgmo's name, if the cache works."""
     names = {name}
     with suppress(OptionError):
         names.add(find(name).name)
-    with suppress(OSError, DistrustError):  # `examine_cache` reports an unusable cache
+    with suppress(OSError, DistrustError):  # `examine_cache` reports this problem
         keep_contexts(dict.fromkeys(names, size))
 
 

@@ -122,8 +122,8 @@ def framework_problems(frameworks: Mapping[str, Any], driver: str) -> Iterator[F
         yield Finding(
             "error",
             f"the process that examines the frameworks {failed}",
-            'run `python -c "import torch; torch.cuda.init()"`, and reinstall the package '
-            "that fails",
+            'run `python -c "import torch; torch.cuda.init()"` and `python -c "import cupy"`, and '
+            "reinstall the package that fails",
         )
     if torch.get("error"):
         yield Finding(
@@ -142,15 +142,15 @@ def framework_problems(frameworks: Mapping[str, Any], driver: str) -> Iterator[F
         if driver:
             yield Finding(
                 "warning",
-                f"there is a GPU (driver {driver}), but PyTorch {torch['version']} was built "
+                f"there is a GPU driver ({driver}), but PyTorch {torch['version']} was built "
                 "without CUDA",
                 "install a CUDA build: https://pytorch.org/get-started/locally",
             )
         else:
             yield Finding(
                 "warning",
-                "there is no GPU: only tensors on the CPU can be served",
-                "no GPU is needed to read, plan and compare profiles recorded elsewhere",
+                "there is no NVIDIA driver: only tensors on the CPU can be served",
+                "no GPU is needed to read, plan and compare profiles that were recorded elsewhere",
             )
     elif not frameworks.get("devices") and not failed:
         why = frameworks["cuda"].get("error", "it counts 0 devices")
@@ -167,6 +167,8 @@ def adapter_problems(
     """Yield the problems with the adapters and the tools that build them."""
     adapters = [frameworks[key] for key in ("cpu_adapter", "cuda_adapter") if key in frameworks]
     ready = bool(adapters) and all(one.get("state") == "prebuilt" for one in adapters)
+    lacking = any(one.get("state") not in ("prebuilt", "built") for one in adapters)
+    anew = "; each process compiles the adapters again" if lacking and not cache.misplaced else ""
     if compiler.error and not ready:
         what, _, remedy = compiler.error.partition("\n")
         if compiler.command:
@@ -174,7 +176,6 @@ def adapter_problems(
             remedy = "install g++ 11, clang 14 or a newer one, and set CXX to its command"
         yield Finding("error", what, remedy)
     if cache.error:
-        anew = "" if cache.misplaced else "; each process compiles the adapters again"
         yield Finding(
             "error" if cache.misplaced else "warning",
             f"the cache folder {cache.folder} cannot be written: {cache.error}{anew}",
@@ -183,8 +184,7 @@ def adapter_problems(
     if cache.distrust:
         yield Finding(
             "warning",
-            f"adapters in {cache.folder} are not loaded, because {cache.distrust}; each "
-            "process compiles them again",
+            f"adapters in {cache.folder} are not loaded, because {cache.distrust}{anew}",
             "set PGMO_CACHE_DIR to a folder of your own, to which no other user can write",
         )
     for adapter, name in (("cpu_adapter", "the CPU"), ("cuda_adapter", "CUDA")):
@@ -204,7 +204,7 @@ def adapter_problems(
 
 
 def _versions(frameworks: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield names and versions. The version that a framework reports overrides its package's."""
+    """Yield names and versions; for a framework, the version that its module reports, if known."""
     yield "pgmo", __version__
     yield "python", platform.python_version()
     yield "system", f"{platform.system()} {platform.release()} {platform.machine()}"

@@ -9,7 +9,7 @@ class Finding:
     """Problem that limits pgmo on this machine.
 
     Args:
-        severity: "error" if pgmo cannot serve a framework because of the problem, else "warning".
+        severity: "error" if the problem may keep pgmo from serving a framework, else "warning".
         what: the finding, with numbers.
         remedy: action for the user.
     """

@@ -155,7 +155,7 @@ def _unified(index: int) -> bool | None:
 
 
 def _adapter(source: "Callable[[], AdapterSource]", build: bool) -> dict[str, Any]:
-    """Return an adapter's state and path, and the reason if it is not built and loaded."""
+    """Return an adapter's state, its path if known, and the reason if it cannot be used."""
     from pgmo.allocator.build.compile import adapter_path, compiled_adapter, kept_adapter
     from pgmo.allocator.build.prebuilt import find_prebuilt
     from pgmo.errors import AdapterError

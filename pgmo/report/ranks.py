@@ -1,4 +1,4 @@
-"""Memory figures of a program's ranks, and the ranks that differ from the others.
+"""Memory figures of a program's ranks, and the largest difference of each figure.
 
 NAME-rankR.json     of `pgmo run --json NAME.json` under torchrun
 NAME-R.jsonl        of `pgmo.log_metrics("NAME.jsonl", step)`; only its last line is read
@@ -54,7 +54,8 @@ class Difference:
     def __str__(self) -> str:
         name = self.figure.replace("_", " ")
         shown = format_figure(self.figure, self.value), format_figure(self.figure, self.others)
-        return f"rank {self.rank}: {name} is {shown[0]}, and {shown[1]} in the median of the others"
+        median_words = f"the median of the other ranks is {shown[1]}"
+        return f"rank {self.rank}: {name} is {shown[0]}; {median_words}"
 
 
 def read_ranks(folder: Path) -> list[RankFigures]:
@@ -63,7 +64,7 @@ def read_ranks(folder: Path) -> list[RankFigures]:
     If there are several files for one rank and device, only the newest counts.
 
     Raises:
-        FileError: if a path cannot be read, a file is not valid JSON, or no file has figures.
+        FileError: if a path cannot be read, a file is not valid JSON, or no file has all `FIGURES`.
     """
     found: dict[tuple[int, str], RankFigures] = {}
     try:

@@ -37,11 +37,11 @@ class Explanation:
         peak: the peak and its holders.
         unplanned: bytes of persistent and shared blocks, which get no slot in a plan. PyTorch
             would reserve these bytes, too.
-        residents: blocks that are always alive and not counted in the peak.
+        residents: blocks that are always alive, and do not count in the peak.
         leaks: blocks that accumulate.
         drift: differences between iterations.
         streams: requests of each stream.
-        fragmentation: fragmentation of the trace's segments; None without a trace or segments.
+        fragmentation: reserved and unused bytes in the trace; None without a trace or segments.
         pools: private pools of CUDA graphs and `MemPool` objects; None if there are none.
         failures: requests of the trace that ran out of memory.
         reserved: predicted memory that PyTorch reserves, by name in `SETTINGS`; may be empty.

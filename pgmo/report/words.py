@@ -16,11 +16,11 @@ _SHOWN: dict[By, str] = {"phase": "phase", "module": "module", "file": "line"}
 
 
 def explanation_lines(explanation: "Explanation") -> list[str]:
-    """Return an explanation as text: the peak and its holders, reserved bytes, leaks, hints."""
+    """Return an explanation as lines of text: one per fact, hints last."""
     peak = explanation.peak
     lines = [
         f"peak        {format_bytes(peak.size)} in {peak.blocks} blocks, "
-        f"at request {peak.tick} of {explanation.ticks}"
+        f"at tick {peak.tick} of {explanation.ticks}"
     ]
     if explanation.moment is not None:
         lines = explanation.moment.lines()
@@ -33,7 +33,7 @@ def explanation_lines(explanation: "Explanation") -> list[str]:
     if residents.size:
         lines.append(
             f"resident    {format_bytes(residents.size)} in {residents.blocks} blocks are "
-            "always alive, on top of the peak"
+            "always alive, in addition to the peak"
         )
     lines += reserved_lines(explanation)
     lines += [] if explanation.pools is None else explanation.pools.lines()
@@ -53,8 +53,9 @@ def reserved_lines(explanation: "Explanation") -> list[str]:
     if explanation.moment is not None:
         return []
     lines = [
-        f"failed      a request of {format_bytes(one.size)} from {one.origin}, with "
-        f"{format_bytes(one.live)} in blocks and {format_bytes(one.reserved)} reserved"
+        f"failed      a request{f' of {format_bytes(one.size)}' if one.size else ''} from "
+        f"{one.origin}, with {format_bytes(one.live)} in blocks"
+        f"{f' and {format_bytes(one.reserved)} reserved' if one.reserved else ''}"
         for one in explanation.failures[:_MOST]
     ]
     seen = explanation.fragmentation
@@ -62,16 +63,16 @@ def reserved_lines(explanation: "Explanation") -> list[str]:
         hole = format_bytes(seen.largest_hole)
         lines.append(
             f"reserved    {format_bytes(seen.peak_reserved)} at most as recorded, {seen.waste:.1%} "
-            f"of it in no block; at the peak {seen.holes} holes, the largest {hole}"
+            f"of it not requested; at the peak of live bytes {seen.holes} holes, the largest {hole}"
         )
         parts = ", ".join(seen.unused.parts())
         if parts:
-            lines.append(f"            not requested at that peak: {parts}")
+            lines.append(f"            not requested at the peak of reserved bytes: {parts}")
         if explanation.circular and explanation.residents.size:
             rest = format_bytes(explanation.residents.size)
             lines.append(
-                f"            of it {rest} in blocks that are always alive, such as "
-                "parameters; the next lines exclude them"
+                f"            {rest} of it are blocks that are always alive, such as parameters, "
+                "and are excluded below"
             )
     words = {"default": "by default", "expandable": "with expandable segments"}
     for name, one in explanation.reserved.items():
@@ -98,13 +99,13 @@ def reserved_lines(explanation: "Explanation") -> list[str]:
 
 
 def leak_lines(leaks: Leaks) -> list[str]:
-    """Describe leaks in lines of text."""
+    """Return a line on all leaks, and a line for each leak."""
     if not leaks.judged:
         return [f"leaks       not known ({leaks.basis})"]
     if not leaks.found:
         return [f"leaks       none ({leaks.basis})"]
     return [
-        f"leaks       {format_bytes(leaks.growth)} more in each iteration ({leaks.basis})",
+        f"leaks       {format_bytes(leaks.growth)} per iteration ({leaks.basis})",
         *(
             f"  {leak.confidence:<10}{format_bytes(leak.growth)}/iteration from {leak.origin}: "
             f"{leak.why}"

@@ -59,7 +59,7 @@ def test_an_error_names_what_its_functions_keep(tmp_path):
     (text,) = [path.read_text() for path in tmp_path.glob("pgmo-oom-*.txt")]
     assert "\nkept by: trainer.outputs in main() (list of " in text
     assert "\nalive at the end: trainer.outputs in main() (list of " in text
-    assert "They are kept by trainer.outputs in main()" in text
+    assert "Growing memory is kept by trainer.outputs in main()" in text
 
 
 def test_it_is_off_by_default(tmp_path):

@@ -1,4 +1,4 @@
-"""Lists of blocks, or of sums by origin, for `pgmo stats --blocks`."""
+"""Lists of blocks, or of sums by origin, for `pgmo stats` with --blocks, --by or --at-peak."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any

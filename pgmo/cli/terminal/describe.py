@@ -65,7 +65,7 @@ def profile_lines(fields: Mapping[str, Any], explanation: "Explanation") -> list
         return [*explanation.moment.lines(), origin, *_note_lines(notes), *pools]
     steady = "steady" if fields["steady"] else "NOT steady: no two iterations agreed"
     if not fields["circular"]:
-        steady = "no repeating iteration was found"
+        steady = "without a repeating iteration"
     lines = [
         origin,
         f"blocks      {fields['blocks']} in {fields['ticks']} ticks, {steady}",
@@ -87,14 +87,14 @@ def profile_lines(fields: Mapping[str, Any], explanation: "Explanation") -> list
             f"iteration{'' if begun == 1 else 's'} begun"
         )
     lines.append(
-        f"max load    {format_bytes(fields['max_load'])} of "
-        f"{format_bytes(fields['bytes_requested'])} requested in all"
+        f"max load    {format_bytes(fields['max_load'])}; planned blocks request "
+        f"{format_bytes(fields['bytes_requested'])} in all"
     )
     if trace["live_peak"] is not None:
         size = format_bytes(trace["live_peak"])
         lines.append(f"live peak   {size} of all blocks in the recording")
     if trace["reserved_peak"] is not None:
-        lines.append(f"reserved    {format_bytes(trace['reserved_peak'])} at the peak")
+        lines.append(f"reserved    {format_bytes(trace['reserved_peak'])} at most")
     seen = explanation.fragmentation
     parts = [] if seen is None else seen.unused.parts()
     if parts:

@@ -44,7 +44,7 @@ def print_held(
 
 
 def print_table(out: "Console", headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print rows of figures that end with a text without markup. Print nothing without rows."""
+    """Print rows of figures, each with a text in the last column. Print nothing without rows."""
     from rich.table import Table
     from rich.text import Text
 

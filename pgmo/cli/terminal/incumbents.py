@@ -11,7 +11,7 @@ from pgmo.units import format_bytes
 class IncumbentLine:
     """Context that displays the best arena, its excess over the bound, the bound and the time.
 
-    The line changes in place, which needs escape sequences, so NO_COLOR disables it.
+    The line changes in place, which needs a terminal and escape sequences. NO_COLOR disables it.
     """
 
     def __init__(self) -> None:

@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from pgmo.runner.supervision import Supervision
 
 _INTERVAL = 0.2
-"""Seconds between two updates."""
+"""Minimum number of seconds between two updates."""
 
 _LOG_FIRST, _LOG_INTERVAL = 5.0, 30.0
-"""Seconds until the first status line, and between two lines, if stderr is not a terminal."""
+"""Minimum seconds until the first status line, and between two, if stderr is not a terminal."""
 
 _ERASE = "\r\x1b[2K"
 _PLAIN_WIDTH = 79
-"""Number of columns to erase with spaces, one less than the usual width of a terminal."""
+"""Maximum width of a status line that is erased with spaces. Many terminals have 80 columns."""
 
 
 class RunLine:
@@ -63,7 +63,7 @@ class RunLine:
                     setattr(sys, name, own)
 
     def update(self, supervision: "Supervision") -> None:
-        """Show the status if it is due, and if the script is not in the middle of a line."""
+        """Show the status if it is due. On a terminal, wait until the script has ended its line."""
         now = time.monotonic()
         if self._logs and now >= self._next:
             self._log(supervision, now)

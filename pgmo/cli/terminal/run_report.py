@@ -24,6 +24,9 @@ _PROCESS = os.getpid()
 _OF_CLOSED_STREAMS = (OSError, ValueError, AttributeError)
 """Errors of a stdout or stderr that is closed or was replaced."""
 
+_ENOUGH = 5
+"""Usual number of recorded iterations. A missing profile after so many has another reason."""
+
 
 def finish(
     program: Program,
@@ -33,7 +36,7 @@ def finish(
     json_path: str | None,
     quiet: bool,
 ) -> int:
-    """Close the sessions, report, and return the exit code.
+    """Close the sessions, report, and return the program's exit code.
 
     Args:
         program: the program that ran.
@@ -89,7 +92,7 @@ def _note_keepers(supervision: Supervision) -> None:
             profile = Profile.load(path)
             summary = summaries.get(profile.meta.device)
             if summary is None:
-                continue  # Ranks with equal plans share a file, which names one device.
+                continue  # The file may name another rank's device: equal ranks share a file.
             growing = () if summary.growth is None else summary.growth.kept
             with_kept(profile, growing, summary.kept).save(path)
 
@@ -103,25 +106,31 @@ def conclusions(supervision: Supervision) -> list[str]:
         several = len(supervision.sessions) > 1
         if summary.iterations:
             texts.append((f"{session.device}: " if several else "") + str(summary))
+        elif supervision.gave_up:
+            texts.append("pgmo: no iteration was completed")  # a note states the reason
         elif step_on:
-            texts.append(f"pgmo: no call of {step_on} has returned, so no iteration was completed")
+            texts.append(
+                f"pgmo: no iteration was completed: each call of {step_on} raised an error, "
+                "did not return, or overlapped another call"
+            )
         else:
             texts.append(
-                "pgmo: training began, but no iteration was completed: the optimizer took no step"
+                "pgmo: no iteration was completed: not every optimizer took a step after training "
+                "began"
             )
-        if supervision.options.profile_only and session.profile is None and summary.iterations:
-            texts.append(
-                f"pgmo: {summary.iterations} iterations are too few for a profile; let at "
-                "least four run"
-            )
+        count = summary.iterations
+        is_missing = supervision.options.profile_only and session.profile is None
+        if is_missing and 0 < count < _ENOUGH and not supervision.gave_up:
+            plural = "s" if count > 1 else ""
+            texts.append(f"pgmo: {count} iteration{plural} gave no profile; let at least five run")
     notes = list(supervision.notes)
     if supervision.who_keeps is not None and supervision.who_keeps.error:
         notes.append(supervision.who_keeps.error)
     texts += [f"pgmo: {note}" for note in notes]
     if not texts and step_on:
         texts.append(
-            f"pgmo: {step_on} was never called by that name. Calls by another name, for "
-            "example after `from MODULE import`, are not seen"
+            f"pgmo: no call of {step_on} was seen. If its module imports the function, name the "
+            "module that defines it: then calls by any name are seen"
         )
     with_session = {session.device for session in supervision.sessions}
     without_session = {
@@ -158,10 +167,10 @@ def verdicts(supervision: Supervision) -> dict[str, Verdict]:
 def _next_command(
     program: Program, supervision: Supervision, saved: list[Path], *, went_well: bool
 ) -> str | None:
-    """Return the next commands: to view the saved files, and to run again if there was no error.
+    """Return the next commands, one a line; None if there are none.
 
-    If live memory grows, the first command searches for the variables that keep it alive. Return
-    None if there is no command.
+    They view the saved files and, if there was no error, run the script again. If live memory
+    grows, the first command runs the script with `--who-keeps`, unless this run had the option.
     """
     profiles = [path for path in saved if path.suffix == ".pgmoprof"]
     names = {supervision.options.name, *(one.stem for one in saved if one.suffix == ".pgmoplan")}

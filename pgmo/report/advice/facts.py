@@ -27,8 +27,8 @@ class Hint:
     Args:
         title: a few words.
         text: the observation with its figures, and the advice.
-        bytes: bytes that the fix saves, if the hint is a cause; else an upper bound.
-        is_cause: whether the fix is known, and its saving was computed.
+        bytes: bytes that the fix saves, if the hint is a cause; else an upper bound on the saving.
+        is_cause: whether the cause is known. Except for leaks, the saving of its fix was computed.
         peak: bytes of the peak that a cause lowers, such as the peak of reserved bytes; 0 for the
             peak of live bytes.
         changes_results: whether the fix of a cause changes results. Other causes are listed first.
@@ -76,7 +76,7 @@ class Facts:
         return by_tag(self.profile.tags, self.profile.tag, lambda tag: tag.phase == phase)
 
     def size(self, copies: NDArray[np.int64]) -> int:
-        """Return the bytes of `copies` of each block."""
+        """Return the sum of all blocks' sizes, each times its number in `copies`, in bytes."""
         return int((self.profile.size * copies).sum())
 
     def share(self, size: int) -> float:
@@ -84,9 +84,10 @@ class Facts:
         return size / self.explanation.peak.size if self.explanation.peak.size else 0.0
 
     def matters(self, size: int, least: float) -> bool:
-        """Return whether bytes are at least the share `least` of the peak and 1 % of all memory.
+        """Return whether bytes are at least the share `least` of the peak.
 
-        An iteration may need little memory compared with a large model.
+        They must also be at least 1 % of the peak and the residents together, because an iteration
+        may need little memory compared with a large model.
         """
         known = self.explanation.peak.size + self.explanation.residents.size
         return (
@@ -95,7 +96,7 @@ class Facts:
 
     @property
     def is_expandable(self) -> bool:
-        """Return whether the trace was recorded with expandable segments."""
+        """Return whether the trace was recorded with expandable segments; False without a trace."""
         trace = self.profile.trace
         if trace is None:
             return False
@@ -104,11 +105,11 @@ class Facts:
         return own or any("expandable_segments:True" in text for text in texts)
 
     def largest(self, copies: NDArray[np.int64]) -> str:
-        """Return the largest origin as " (most of it: NAME, 3 MiB)"; "" if it has no name."""
+        """Return the largest origin as " (largest part: NAME, 3 MiB)"; "" if it has no name."""
         for by in ("file", "module", "op"):
             for holder in hold(self.profile, copies, by, top=1):
                 if holder.name not in (*UNNAMED, OTHERS):
-                    return f" (most of it: {holder.name}, {format_bytes(holder.size)})"
+                    return f" (largest part: {holder.name}, {format_bytes(holder.size)})"
         return ""
 
 

@@ -64,22 +64,23 @@ def workspace(facts: Facts) -> Hint | None:
 
 
 def gradients_held(facts: Facts) -> Hint | None:
-    """Return a hint if gradients of the previous iteration are at least 1/20 of the peak."""
+    """Return a hint if blocks of the previous backward pass are at least 1/20 of the peak."""
     held = facts.before * facts.born("backward")
     size = facts.size(held)
     if not facts.matters(size, 0.05):
         return None
     return Hint(
         "Gradients of the last iteration at the peak",
-        f"{format_bytes(size)} ({facts.share(size):.0%}) of the peak are gradients of the "
-        f"previous iteration{facts.largest(held)}. Call optimizer.zero_grad(set_to_none=True) "
-        "right after optimizer.step(), not after the next forward pass.",
+        f"{format_bytes(size)} ({facts.share(size):.0%}) of the peak are of the previous "
+        f"iteration's backward pass, as gradients are{facts.largest(held)}. Call "
+        "zero_grad(set_to_none=True) right after optimizer.step(), not after the next forward "
+        "pass.",
         size,
     )
 
 
 def held_over(facts: Facts) -> Hint | None:
-    """Return a hint if data of the previous iteration is at least 1/50 of the peak."""
+    """Return a hint if other blocks of the previous iteration are at least 1/50 of the peak."""
     held = facts.before * ~facts.born("backward")
     size = facts.size(held)
     if not facts.matters(size, 0.02):
@@ -91,15 +92,17 @@ def held_over(facts: Facts) -> Hint | None:
     return Hint(
         "The last iteration's data at the peak",
         f"{format_bytes(size)} ({facts.share(size):.0%}) of the peak belong to the previous "
-        f"iteration{twice}{facts.largest(held)}: a variable such as batch, output or loss "
-        "holds them until it is assigned again. Write `del batch, output, loss` at the end of "
+        f"iteration{twice}{facts.largest(held)}. Often a variable such as batch, output or loss "
+        "holds them until it is assigned again: write `del batch, output, loss` at the end of "
         "the loop's body.",
         size,
     )
 
 
 def _dies_in_backward(profile: Profile) -> NDArray[np.bool_]:
-    """Return whether the last tagged request before each block's end is in a backward pass.
+    """Return whether the last tagged request before each block's end is of a backward pass.
+
+    Recomputation for the backward pass counts as part of it.
 
     Returns:
         Mask, shape (n,). False for persistent blocks.

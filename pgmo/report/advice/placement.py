@@ -15,9 +15,10 @@ def fragmented(facts: Facts) -> Hint | None:
     if facts.profile.meta.device.startswith("cpu"):
         return None  # the CPU's allocator returns each block to the system
     if seen is not None:
-        reserved, used, how = seen.peak_reserved, seen.live_then, "reserved"
+        framework = "CuPy" if facts.profile.meta.framework == "cupy" else "PyTorch"
+        reserved, used, how = seen.peak_reserved, seen.live_then, f"{framework} reserved"
     elif default is not None:
-        reserved, used, how = default.peak, default.active, "would reserve"
+        reserved, used, how = default.peak, default.active, "PyTorch would reserve"
     else:
         return None
     place = ""
@@ -36,20 +37,20 @@ def fragmented(facts: Facts) -> Hint | None:
         expandable = f" (with expandable_segments:True {format_bytes(other.peak)})"
     arena = ""
     if facts.arena is not None:
-        arena = f" The plan puts this iteration's blocks into {format_bytes(facts.arena)}."
+        arena = f" The plan's arena takes {format_bytes(facts.arena)}."
     return Hint(
         "Fragmentation",
-        f"PyTorch {how} {format_bytes(reserved)}{expandable}{place} while blocks took "
-        f"{format_bytes(used)}: {waste / reserved:.0%} lay unused.{arena} Run the script with "
+        f"{how} {format_bytes(reserved)}{expandable}{place} while blocks took "
+        f"{format_bytes(used)}: {waste / reserved:.0%} unused.{arena} Run the script with "
         "`pgmo run`, or wrap the loop in pgmo.optimize().",
         waste,
     )
 
 
 def private_pools(facts: Facts) -> Hint | None:
-    """Return a hint if at least 1/10 of the private pools and 16 MiB could be shared."""
+    """Return a hint if sharing pages would save at least 1/10 of the private pools and 16 MiB."""
     pools = facts.explanation.pools
-    waste = 0 if pools is None else pools.reserved - pools.needed
+    waste = 0 if pools is None or not pools.has_graphs else pools.reserved - pools.needed
     if pools is None or waste < max(pools.reserved // 10, 16 * 2**20):
         return None
     advice = "Capture the largest graph first: smaller graphs then fit into its blocks."
@@ -68,7 +69,7 @@ def private_pools(facts: Facts) -> Hint | None:
 
 
 def two_slots(facts: Facts) -> Hint | None:
-    """Return a hint if a plan is 1/50 above the max load and blocks need two slots."""
+    """Return a hint if blocks need two slots and the plan is at least 1/50 above the max load."""
     double = facts.profile.turns == 2
     over = 0 if facts.arena is None else facts.arena - facts.explanation.peak.size
     if not double.any() or not facts.matters(over, 0.02):
@@ -76,8 +77,8 @@ def two_slots(facts: Facts) -> Hint | None:
     size = facts.size(double.astype(np.int64))
     return Hint(
         "Blocks that outlive an iteration",
-        f"The plan is {format_bytes(over)} above the max load: {int(double.sum())} blocks of "
-        f"{format_bytes(size)} are still alive when the next iteration requests them "
+        f"The plan is {format_bytes(over)} above the max load. {int(double.sum())} blocks of "
+        f"{format_bytes(size)} in all are still alive when the next iteration requests them "
         f"again{facts.largest(double.astype(np.int64))}, so each needs two slots. Write `del` "
         "for the names that hold them at the end of the loop's body, and call zero_grad right "
         "after optimizer.step().",

@@ -14,14 +14,15 @@ def leaking(facts: Facts) -> Hint | None:
         return None
     growth = sum(leak.growth for leak in found)
     size = sum(leak.size for leak in found)
+    so_far = f" ({format_bytes(size)} so far)" if size > growth else ""
     kept = facts.explanation.kept.growing
     where = "Look for a list, a cache or a closure that keeps these tensors."
     if kept:
-        where = f"They are kept by {kept[0]}."
+        where = f"Growing memory is kept by {kept[0]}."
     return Hint(
         "Memory leaks",
-        f"{format_bytes(growth)} stay behind in each iteration ({format_bytes(size)} so far), most "
-        f"of it from {found[0].origin}. {where} Drop them, or keep a detached copy on the CPU.",
+        f"{format_bytes(growth)} per iteration stay behind{so_far}, the largest part from "
+        f"{found[0].origin}. {where} Drop them, or keep a detached copy on the CPU.",
         size,
         is_cause=True,
     )
@@ -35,7 +36,7 @@ def numbers_kept(facts: Facts) -> Hint | None:
     growth = sum(leak.growth for leak in found)
     return Hint(
         "A number is kept as a tensor",
-        f"{format_bytes(growth)} in small blocks stay behind in each iteration, from "
+        f"{format_bytes(growth)} in small blocks per iteration stay behind, the largest part from "
         f"{found[0].origin}. If it is a loss that is summed or put into a list, use loss.item() "
         "or loss.detach(): a loss that is not detached keeps its whole graph.",
         round(growth),
@@ -51,7 +52,7 @@ def ran_out(facts: Facts) -> Hint | None:
     unused = ""
     if one.reserved:
         unused = f", and {format_bytes(one.unused)} of the reserved memory held no block"
-    remedy = "The other hints name what holds the memory"
+    remedy = "The origins at the peak show what holds the memory"
     if one.size and one.unused >= one.size:
         remedy = (
             "The unused memory would have sufficed in one piece: run the script with `pgmo run`"

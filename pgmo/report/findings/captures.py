@@ -91,7 +91,7 @@ def _owners(trace: Trace, pools: tuple[tuple[int, int], ...]) -> tuple[Rows, NDA
         place = np.searchsorted(low, trace.address[rows], "right") - 1
         return np.where((place >= 0) & (trace.address[rows] < high[place]), place, -1)
 
-    # A segment's last allocation or return. Earlier blocks at its addresses lay in other segments.
+    # Last row that allocates or returns a segment. Earlier blocks there lay in other segments.
     begun = np.full(len(low), -1, np.int64)
     rows = np.flatnonzero(np.isin(trace.kind, (Event.SEGMENT_ALLOC, *_GIVES)))
     place = place_of(rows)

@@ -31,7 +31,7 @@ class Fragmentation:
         holes: number of free ranges of at least 512 bytes in these segments.
         largest_hole: size of the largest hole.
         hole_bytes: sum of the sizes of all holes.
-        unused: bytes at the peak of the reserved bytes that no block had requested, by reason.
+        unused: unrequested part of the reserved bytes at their peak, by reason.
     """
 
     peak_reserved: int
@@ -46,7 +46,7 @@ class Fragmentation:
 
     @property
     def waste(self) -> float:
-        """Share of the peak of reserved bytes that no block had requested; 0.25 is a quarter."""
+        """Unrequested share of the reserved bytes at their peak, from 0 to 1."""
         return 1 - self.live_then / self.peak_reserved if self.peak_reserved else 0.0
 
 

@@ -101,7 +101,7 @@ def find_leaks(profile: Profile) -> Leaks:
 
 
 def _why_not_known(profile: Profile, iterations: int) -> str:
-    """Return why leaks are unknown, and what to do about it."""
+    """Return why leaks are unknown and, if known, a remedy."""
     found = profile.meta.notes.get("iterations", "")
     _, _, refused = found.rpartition("as one sequence; ")
     if " are not iterations: " in refused:

@@ -17,7 +17,7 @@ _HOW_ELSEWHERE = "Record a history of requests and frees."
 
 @dataclass(frozen=True)
 class Moment:
-    """Allocations at the only known moment; sizes in bytes.
+    """Allocations at the one moment that a file without a history shows; sizes in bytes.
 
     Args:
         size: requested bytes of all blocks.
@@ -43,7 +43,7 @@ class Moment:
 
     @property
     def allocated(self) -> str:
-        """The allocations at the only known moment, in words."""
+        """The allocations in words: bytes, blocks and, if known, reserved bytes."""
         plural = "" if self.blocks == 1 else "s"
         text = f"{format_bytes(self.size)} in {self.blocks:,} block{plural}"
         if self.reserved is None:

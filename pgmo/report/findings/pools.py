@@ -85,21 +85,29 @@ class PrivatePools:
     needed: int
     interleaved: int | None
 
+    @property
+    def has_graphs(self) -> bool:
+        """Return whether a pool belongs to graphs, as far as known."""
+        return any(one.kind != "MemPool" for one in self.pools)
+
     def sentence(self) -> str:
-        """Return the reserved bytes, and the bytes needed with shared pages, in one sentence."""
+        """Return the reserved bytes and, for graphs, the bytes needed with shared pages."""
         plural = "s" if len(self.pools) > 1 else ""
-        about = "" if all(one.recorded for one in self.pools) else "about "
         text = (
             f"{format_bytes(self.reserved)} in {len(self.pools)} private pool{plural} of graphs "
-            f"or MemPools, {format_bytes(self.alive)} of it alive; {about}"
-            f"{format_bytes(self.needed)} if graphs that replay one after the other shared pages"
+            f"or MemPools, {format_bytes(self.alive)} of it alive"
         )
+        if not self.has_graphs:
+            return text
+        about = "" if all(one.recorded for one in self.pools) else "about "
+        needed = f"{about}{format_bytes(self.needed)}"
+        text += f"; {needed} if graphs that replay one after the other shared pages"
         if self.interleaved is not None and self.interleaved > self.needed:
             text += f" ({format_bytes(self.interleaved)} if all forwards precede the backwards)"
         return text
 
     def lines(self) -> list[str]:
-        """Return the sentence, a line for each of the largest pools, and the number of others."""
+        """Return the sentence, a line for each of the largest pools, and how many are smaller."""
         lines = [self.sentence(), *(one.line() for one in self.pools[:_MOST])]
         if len(self.pools) > _MOST:
             lines.append(f"and {len(self.pools) - _MOST} smaller ones")

@@ -1,4 +1,4 @@
-"""Blocks that stay alive from the first iteration on: parameters, optimizer state, caches."""
+"""Blocks that are always alive: parameters, optimizer state, caches."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ from pgmo.report.findings.attribution import Holder, rank
 
 @dataclass(frozen=True)
 class Residents:
-    """Blocks outside the plan that are always alive and not counted in the peak.
+    """Blocks that are always alive, and have no slot, so they do not count in the peak.
 
     The bytes in `phases` add up to `size` bytes, and so do the bytes in `files`.
     """
@@ -24,12 +24,11 @@ class Residents:
 
 
 def find_residents(profile: Profile, top: int = 10) -> Residents:
-    """Return the blocks that are always alive and not counted in the profile's peak.
+    """Return the blocks that are always alive, and do not count in the profile's peak.
 
-    If the profile does not repeat, these are its persistent blocks. If it repeats, these are blocks
-    that are alive at the end of its trace. They were requested before the second iteration, and
-    before the last. The result is empty for a repeating profile without a trace, and for a profile
-    without a history.
+    If the profile does not repeat, these are its persistent blocks. If it repeats, they come from
+    its trace: blocks that no event frees, requested before the second iteration and before the last
+    one. The result is empty for a repeating profile without a trace, and without a history.
     """
     if profile.circular and profile.trace is not None:
         blocks = profile.trace.blocks

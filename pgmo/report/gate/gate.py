@@ -20,7 +20,7 @@ class Gate:
     Args:
         programs: growth of each program that has both states, sorted by name.
         new: names of programs without an earlier state.
-        gone: names of programs without a new state.
+        gone: names of programs that have only an earlier state.
         tolerance: allowed growth.
     """
 
@@ -36,10 +36,11 @@ class Gate:
 
 
 def compare_states(new: Path, base: Path, tolerance: Tolerance) -> Gate:
-    """Compare two files, or .pgmoprof and .pgmoplan files of equal names in two folders.
+    """Compare two files, or the .pgmoprof and .pgmoplan files of equal names in two folders.
 
     Raises:
-        FileError: if only one path is a folder, a file cannot be read, or there are no such files.
+        FileError: if only one path is a folder, a file cannot be read or is of another kind, or
+            both folders have no such files.
     """
     if new.is_dir() != base.is_dir():
         folder, file = (new, base) if new.is_dir() else (base, new)

@@ -1,6 +1,6 @@
 """Growth of a program's memory from one state to the next, with its origins.
 
-base  max load 100 MiB   arena 101 MiB   persistent 8 MiB   230 blocks
+old   max load 100 MiB   arena 101 MiB   persistent 8 MiB   230 blocks
 new   max load 112 MiB   arena 112 MiB   persistent 8 MiB   236 blocks      tolerance 1 %
       grown: 12.0 %            10.9 %                         grown: 2.6 %
       Net.head +12 MiB, aten.addmm +12 MiB
@@ -42,7 +42,7 @@ class Figure:
         after: figure of the new state.
         limit: largest allowed value of `after`.
         grown: modules, then operators that hold more than in the earlier state, largest growth
-            first; empty if the figure has not grown, and for plans.
+            first; empty if the figure has not grown, or if a state is a plan.
     """
 
     name: str
@@ -112,7 +112,10 @@ def _grown(before: Profile, after: Profile, key: str) -> tuple[Grown, ...]:
 
 
 def _held(profile: Profile, by: By, key: str) -> dict[str, int]:
-    """Return each origin's bytes or blocks in a figure. In an arena, blocks at the peak count."""
+    """Return each origin's bytes, or number of blocks, in a figure.
+
+    For "max load" and "arena", only planned blocks that are alive at the peak count.
+    """
     if key == "blocks":
         copies = np.ones(len(profile), np.int64)
     elif key == "persistent":

@@ -10,7 +10,7 @@ from pgmo.units import format_bytes
 _KINDS: Mapping[By, str] = {"module": "module", "op": "operator"}
 
 _MOST_IN_MARKDOWN = 3
-"""Maximum number of grown modules, and of grown operators, per figure of a program."""
+"""Maximum number of modules, and of operators, that Markdown lists per figure of a program."""
 
 
 def verdict(gate: Gate) -> str:
@@ -18,10 +18,10 @@ def verdict(gate: Gate) -> str:
     failed = [program.name for program in gate.programs if program.failed]
     parts = []
     if failed:
-        several = "need" if len(failed) > 1 else "needs"
+        several = "exceed" if len(failed) > 1 else "exceeds"
         parts.append(
-            f"{len(failed)} of {len(gate.programs)} programs {several} more memory than before, by "
-            f"more than {gate.tolerance}: {', '.join(failed)}."
+            f"{len(failed)} of {len(gate.programs)} programs {several} the earlier state by more "
+            f"than {gate.tolerance}: {', '.join(failed)}."
         )
     if gate.gone:
         parts.append(f"No longer recorded: {', '.join(gate.gone)}.")
@@ -29,7 +29,7 @@ def verdict(gate: Gate) -> str:
         return " ".join(parts)
     if not gate.programs:
         return "Nothing was compared: no program has an earlier state."
-    return f"No program needs more memory than before, by more than {gate.tolerance}."
+    return f"No program exceeds its earlier state by more than {gate.tolerance}."
 
 
 def text_lines(gate: Gate) -> Iterator[str]:
@@ -49,7 +49,7 @@ def text_lines(gate: Gate) -> Iterator[str]:
 
 
 def grown_lines(figure: Figure, top: int = 5, *, markdown: bool = False) -> Iterator[str]:
-    """Yield up to `top` grown modules, then operators, and the number of all others."""
+    """Yield up to `top` grown modules and the number of others, then the same for operators."""
     for by, kind in _KINDS.items():
         rows = [one for one in figure.grown if one.by == by]
         for one in rows[:top]:

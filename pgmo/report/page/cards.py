@@ -1,4 +1,4 @@
-"""Main figures of a report: memory that is needed, the plan, and PyTorch's reserved memory."""
+"""Main figures of a report: max load, the plan, and the memory that PyTorch reserves."""
 
 from dataclasses import dataclass
 
@@ -102,7 +102,7 @@ def _reserved(explanation: Explanation, *, on_cpu: bool) -> list[FigureCard]:
 
 
 def _unused(explanation: Explanation) -> list[FigureCard]:
-    """Return the recorded reserved bytes that no block had requested; nothing if they are few."""
+    """Return the recorded reserved bytes that no block had requested; none if no part has 1 MiB."""
     seen = explanation.fragmentation
     parts = [] if seen is None else seen.unused.parts()
     if seen is None or not parts:
@@ -117,9 +117,9 @@ def _unused(explanation: Explanation) -> list[FigureCard]:
 
 
 def _arena(plan: Plan) -> FigureCard:
-    note = f"{plan.gap:.2%} above the max load"
-    if plan.optimal:
-        note = "equal to the max load" if plan.arena == plan.max_load else f"{note}; none is less"
+    note = f"{plan.gap:.2%} above the max load{'; no plan can be smaller' if plan.optimal else ''}"
+    if plan.optimal and plan.arena == plan.max_load:
+        note = "equal to the max load"
     return FigureCard("Arena", format_bytes(plan.arena), note, good=plan.optimal)
 
 

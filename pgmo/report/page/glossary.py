@@ -10,22 +10,21 @@ WORDS = {
     ),
     "Allocated": "Bytes that the program's blocks had requested when the file was written.",
     "Reserved": (
-        "Bytes that PyTorch had taken from the device when the file was written: blocks, and the "
-        "holes between them."
+        "Bytes that the allocator had taken from the device when the file was written: blocks, and "
+        "the holes between them."
     ),
     "Max load": (
-        "The largest sum of bytes that are alive at the same moment. No arena can be smaller."
+        "The most bytes of planned blocks that are alive at the same time. No arena can be smaller."
     ),
     "Arena": (
-        "The memory in which each planned block has its place. pgmo allocates the arena once, and "
-        "every iteration uses it again."
+        "The memory in which each planned block has its place. Every iteration uses the same arena."
     ),
-    "PyTorch would reserve": "Bytes that PyTorch's caching allocator takes from the device for the "
+    "PyTorch would reserve": "Bytes that PyTorch's caching allocator would take from a GPU for the "
     "same requests. The allocator keeps freed memory in pieces that often fit no other request: "
     "fragmentation.",
-    "with expandable segments": "Bytes that PyTorch's allocator takes with "
+    "with expandable segments": "Bytes that PyTorch's allocator would take with "
     "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, with which its pieces can grow.",
-    "In no block": "Reserved bytes that no block occupied at the peak.",
+    "In no block": "Reserved bytes that no block occupied.",
     "A plan saves": "Bytes that PyTorch would reserve, minus the arena and the blocks without a "
     "place in it.",
     "A plan takes more": "The arena and the blocks without a place in it, minus the bytes that "
@@ -44,9 +43,9 @@ WORDS = {
     "graph uses only while it replays: graphs that never replay at once could share temporaries.",
     "Planned": "Blocks that have a place in the arena: all blocks except persistent and shared "
     "blocks.",
-    "Leaks": "Memory that each iteration allocates and no iteration frees.",
-    "Before recording": ("Blocks that existed when the recording began. Their origin is unknown."),
-    "Phase": "The part of a training step: forward, backward, recompute or optimizer.",
+    "Leaks": "Memory that iterations allocate again and again, and that no iteration frees.",
+    "Before recording": "Blocks of unknown origin that existed when the recording began.",
+    "Phase": "The part of a training step: forward, backward, recompute or optimizer; else other.",
 }
 """Meaning by word or by title of a figure."""
 

@@ -32,9 +32,9 @@ def render(
     Args:
         profile: the profile.
         plan: plan of the profile; None for a plan of the fast packers.
-        title: title of the page; by default, the model's name.
-        headline: first sentence of the page, with lines of details below it; by default, the
-            sentences of `pgmo.report.page.sentence`.
+        title: title of the page; by default, the model's name, or else "One iteration".
+        headline: text at the top of the page. Its first line is shown, further lines open on click.
+            By default, the sentences of `pgmo.report.page.sentence`.
 
     Raises:
         ProfileError: if the plan was made for another profile.

@@ -45,7 +45,7 @@ def icicles(profile: Profile, title: str = "What holds memory at the peak") -> s
 
 
 def _figure(caption: str, root: Bar) -> str:
-    """Return one drawing; "" without bytes. Bars have tooltips, a label names the largest bars."""
+    """Return one drawing; "" without bytes. Its label names the three largest outermost bars."""
     if not root.size:
         return ""
     bars = list(_layout(root, 0.0, 0, root.size, -1))

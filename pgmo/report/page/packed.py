@@ -1,4 +1,4 @@
-"""Compression of columns of whole numbers, for pages that contain their data.
+"""Compression of columns of whole numbers, for pages with embedded data.
 
     numbers --(differences)--> zigzag --> 7 bits a byte, the lowest first --> deflate --> base64
     0 -1 1 -2 ...              0 1 2 3
@@ -24,7 +24,7 @@ class Column:
 
     Args:
         name: name of the column.
-        values: whole numbers from -1 to 2**53 - 1, JavaScript's largest integer; -1 means "none".
+        values: whole numbers from -1 to 2**53 - 1, JavaScript's largest safe integer. -1: "none".
         delta: whether to store differences, which are small if adjacent values are similar.
     """
 
@@ -64,8 +64,8 @@ def encode_integers(values: ArrayLike) -> bytes:
 def pack(header: Mapping[str, Any], columns: Sequence[Column]) -> str:
     """Pack a header and columns into one line of base64, which contains no HTML tags.
 
-    The deflated bytes are the header's length, the header as JSON with the entry "columns", and the
-    bytes of the columns. The length takes four bytes, lowest first.
+    Before compression, the text has three parts: the header's length in four bytes (lowest first),
+    the header as JSON with a description of the columns as "columns", and the bytes of the columns.
     """
     parts = [column.encoded() for column in columns]
     described = [

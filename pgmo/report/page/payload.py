@@ -67,14 +67,17 @@ def payload(
 
 
 def _load(profile: Profile, alignment: int) -> NDArray[np.int64]:
-    """Return the live bytes at each tick: of planned blocks, or of all blocks without a history."""
+    """Return the live bytes of the planned blocks at each tick, with aligned sizes.
+
+    Without a history, the result is one number: the bytes of all blocks.
+    """
     if profile.is_moment:
         return np.array([(-(-profile.size // alignment) * alignment).sum()], np.int64)
     return profile.load_curve(alignment)
 
 
 def _persistent_bytes(profile: Profile) -> NDArray[np.int64]:
-    """Return the bytes of the persistent blocks at each tick; 0 without a history."""
+    """Return the bytes of the persistent blocks at each tick; zeros without a history."""
     change = np.zeros(profile.ticks, np.int64)
     if not profile.is_moment:
         start = np.where(profile.circular, 0, profile.start)
@@ -119,7 +122,10 @@ def _tags(
 
 
 def _strings(tags: tuple[Tag, ...]) -> dict[str, Any]:
-    """Return distinct strings, and tags as their numbers: stacks share most of their lines."""
+    """Return the distinct strings of the tags, and each tag as the indices of its strings.
+
+    This saves space, because stacks share most of their lines.
+    """
     number: dict[str, int] = {}
 
     def index(text: str) -> int:

@@ -88,7 +88,7 @@ def module_in_words(path: str) -> str:
 def _saving(reserved: int, needed: int, device: str) -> str:
     """Describe how much less a plan needs, or how much more."""
     share = (reserved - needed) / reserved
-    pytorch = "PyTorch would reserve on a GPU" if device == "cpu" else "PyTorch reserves"
+    pytorch = f"PyTorch would reserve{' on a GPU' if device == 'cpu' else ''}"
     if abs(share) < _SAME:
         return f"pgmo would need as much as {pytorch} ({format_bytes(needed)})"
     less = "less" if share > 0 else "more"

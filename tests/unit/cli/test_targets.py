@@ -125,7 +125,7 @@ def test_targets_that_cannot_be_files(folder):
         check_targets(["/dev/null"], force=True)
     with pytest.raises(FileError, match="there is no folder"):
         check_targets(["no/such.csv"], force=False)
-    with pytest.raises(OptionError, match="two output files have this name"):
+    with pytest.raises(OptionError, match="another output is the same file"):
         check_targets(["new.csv", "./new.csv"], force=True)
 
 

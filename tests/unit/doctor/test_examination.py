@@ -52,8 +52,8 @@ BROKEN = {"torch": {"error": "OSError: libc10.so"}}
         ({}, "", "error", "PyTorch is not installed"),
         (BROKEN, "", "error", "PyTorch cannot be imported: OSError: libc10.so"),
         (CRASH, "", "error", "the process that examines the frameworks ended with signal 11: x"),
-        (CPU, "", "warning", "there is no GPU: only tensors on the CPU can be served"),
-        (CPU, "580.65", "warning", "there is a GPU (driver 580.65), but PyTorch 2.13 was built"),
+        (CPU, "", "warning", "there is no NVIDIA driver: only tensors on the CPU can be served"),
+        (CPU, "580.65", "warning", "there is a GPU driver (580.65), but PyTorch 2.13 was built"),
         (HIDDEN, "1", "warning", "PyTorch finds no GPU: too old"),
     ],
 )
@@ -95,7 +95,7 @@ def test_caches():
     (problem,) = adapter_problems(CPU, GOOD, DISTRUSTED)
     assert problem.what == (
         "adapters in /c are not loaded, because /c/adapters belongs to user 7, you are 8; each "
-        "process compiles them again"
+        "process compiles the adapters again"
     )
 
 

@@ -48,7 +48,9 @@ def test_the_rank_that_differs_is_named(tmp_path):
         (2, "retries"),
         (2, "from_plan"),
     ]
-    assert str(found[0]) == "rank 2: peak live is 150 MiB, and 101 MiB in the median of the others"
+    assert str(found[0]) == (
+        "rank 2: peak live is 150 MiB; the median of the other ranks is 101 MiB"
+    )
 
 
 @pytest.mark.parametrize("larger", [0, 1])
@@ -105,7 +107,7 @@ def test_the_command_shows_a_row_for_each_rank(tmp_path, capsys):
     assert main(["stats", str(tmp_path)]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert any("1 *" in line and "160 MiB" in line for line in lines)
-    assert lines[-1].startswith("* rank 1: reserved is 160 MiB, and 120 MiB in the median of")
+    assert lines[-1].startswith("* rank 1: reserved is 160 MiB; the median of the other ranks is")
     assert main(["stats", "--json", str(tmp_path)]) == 0
     fields = json.loads(capsys.readouterr().out)
     assert [one["rank"] for one in fields["ranks"]] == [0, 1, 2]

@@ -38,11 +38,11 @@ def test_every_part_agrees_with_the_profile(profile):
 def test_words_have_the_figures(profile):
     shown = "\n".join(explain(profile, pgmo.plan(profile)).lines())
     for expected in (
-        "peak        7.56 KiB in 4 blocks, at request 1 of 4",
+        "peak        7.56 KiB in 4 blocks, at tick 1 of 4",
         "backward 4.00 KiB",
         "resident    12.0 KiB in 3 blocks",
         "plan        needs",
-        "leaks       4 B more in each iteration",
+        "leaks       4 B per iteration",
         "certain   4 B/iteration from train.py:12 in step, aten.nll_loss (forward)",
         "drift       1 of 10 iterations differ",
         "hint        A number is kept as a tensor: 4 B",
@@ -71,6 +71,6 @@ def test_what_was_reserved_says_that_it_has_more_than_the_iteration():
         loop.free(loop.alloc(100))
     columns = {"size": [100], "start": [0], "end": [1], "ticks": 1, "trace": loop.trace()}
     text = "\n".join(explain(Profile.from_columns(**columns)).lines())
-    assert "of it 2.93 KiB in blocks that are always alive" in text
+    assert "2.93 KiB of it are blocks that are always alive" in text
     text = "\n".join(explain(Profile.from_columns(**columns, circular=False)).lines())
-    assert "of it 2.93" not in text
+    assert "2.93 KiB of it" not in text

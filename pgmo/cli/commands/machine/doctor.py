@@ -4,8 +4,9 @@ Checks versions, GPUs, CuPy, the compiler, the adapters, the cache folder, memor
 of the frameworks' allocators. The frameworks are imported in a separate process, so that a broken
 CUDA installation does no harm. Exit code 0: pgmo can serve a framework; 1: it can serve none.
 
---clear removes compiled adapters, the stub runtime and measured contexts, which pgmo makes again
-when needed. After that and `pip uninstall pgmo`, only your profiles and plans remain.
+--clear removes compiled adapters, the stub runtime and measured contexts: pgmo compiles again when
+needed, this command measures again. Then, after `pip uninstall pgmo`, only your profiles and plans
+remain.
 """
 
 import argparse
@@ -110,7 +111,7 @@ def _lines(found: "Examination") -> Iterator[str]:
         elif name == "cupy" and cupy.get("packages"):
             text += f" ({', '.join(cupy['packages'])})"
         yield _line(name, text)
-    if not cupy and found.driver:
+    if not cupy and found.driver and "failed" not in found.frameworks:
         yield _line("cupy", "not installed; pip install cupy-cuda13x if you use it")
     yield _line("driver", found.driver or "none")
     for device in found.frameworks.get("devices", ()):

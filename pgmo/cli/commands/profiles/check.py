@@ -5,9 +5,10 @@ be right for the plan's blocks. With PROFILE, plan and profile must have the sam
 
 With --against, compares a profile or plan, or all in a folder, with an earlier state. Max load,
 arena, persistent bytes and number of blocks may grow by at most the tolerance. For profiles, also
-lists the modules and operators that have grown.
+lists the modules and operators that hold more.
 
-Exit code 3: a check failed, or memory has grown; 1: a file cannot be read.
+Exit code 3: a check failed, a figure has grown beyond the tolerance, or a program of the earlier
+state is missing; 1: a file cannot be read.
 """
 
 import argparse
@@ -40,12 +41,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--against",
         metavar="BASE",
         help="a profile or plan of an earlier state, or a folder of them; fail if max load, "
-        "arena, persistent bytes or the number of blocks have grown",
+        "arena, persistent bytes or the number of blocks have grown beyond the tolerance",
     )
     group.add_argument(
         "--tolerance",
         metavar="SHARE",
-        help="allowed growth: a share, such as 5%%, or a size, such as 64KiB (default: 1%%)",
+        help="allowed growth: a share, such as 5%%, or a size, such as 64KiB, which allows no "
+        "growth of the number of blocks (default: 1%%)",
     )
     group.add_argument(
         "--markdown", metavar="FILE", help="write a Markdown table for a pull request to FILE"

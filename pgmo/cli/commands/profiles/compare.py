@@ -123,7 +123,7 @@ def _print(out: "Console", files: list[str], comparison: "Comparison", top: int)
 
 
 def _unused_parts(comparison: "Comparison") -> Iterator[tuple[str, int, int]]:
-    """Yield each part of unused memory of at least 1 MiB on a side, with the bytes of both."""
+    """Yield each part of unused memory that has at least 1 MiB on a side, with both sizes."""
     from pgmo.report.findings.unused_memory import LEAST_SHOWN, WORDS
 
     before, after = comparison.unused
@@ -160,8 +160,8 @@ def _verdict(comparison: "Comparison") -> str:
             plan, profile = profile, plan
         gap = (plan.arena or 0) / profile.max_load - 1 if profile.max_load else 0.0
         if comparison.same:
-            return f"The plan was made from this profile; it is {gap:.2%} above its max load."
-        return "The plan was made from another profile: sizes, streams or order of requests differ."
+            return f"The plan is for these requests; its arena is {gap:.2%} above the max load."
+        return "The plan is for other requests: sizes, streams or order differ."
     return (
         "Both make the same requests: sizes, streams and order."
         if comparison.same

@@ -1,10 +1,10 @@
-"""Compute an offset for every block of a profile, and save the plan.
+"""Compute offsets for the blocks of a profile, and save the plan.
 
 FILE is a profile, a recording of another tool, or a CSV file with the header id,lower,upper,size
 (half-open lifetimes, bytes). Of the other columns only `alignment` is used. A profile's plan is
 written next to it as .pgmoplan, or to the file of -o. The plan of a CSV file is written only with
 -o. A .csv gets the same table with a column `offset`. Ctrl-C ends the search with the best plan so
-far.
+far. Blocks that are never freed, or that several streams use, get no offset.
 """
 
 import argparse
@@ -119,7 +119,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _next(source: Path, target: Path, *, is_profile: bool) -> str | None:
-    """Return the next command: `pgmo report`, or `pgmo stats` for a table; None for a CSV."""
+    """Return the next command: `pgmo report`, `pgmo stats` for a table's plan, None for a CSV."""
     if target.suffix.lower() == _CSV:
         return None
     if not is_profile:

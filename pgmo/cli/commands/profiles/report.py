@@ -1,8 +1,8 @@
 """Write a report of a profile: one HTML page with every block's lifetime and offset.
 
-The page needs no network and no server: open it in any browser, or send it to someone. Without
---plan, the page shows the .pgmoplan next to the profile. If there is none, the page shows a plan
-that the fast packers make.
+The page needs no network and no server: open it in a browser, or send it to someone. Without
+--plan, the page shows the .pgmoplan file next to the profile, if it is a plan of this profile.
+Otherwise the page shows a plan that the fast packers make.
 """
 
 import argparse
@@ -40,7 +40,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("-f", "--force", action="store_true", help="overwrite existing files")
     parser.add_argument("--json", action="store_true", help="print one JSON object about the page")
-    parser.add_argument("--title", default="", help="title of the page (default: the model's name)")
+    parser.add_argument(
+        "--title", default="", help="title of the page (default: the model's name, or the file's)"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -90,19 +92,24 @@ def _page(arguments: argparse.Namespace, profile: "Profile") -> tuple[str, dict[
 
 
 def _plan_beside(source: Path, profile: "Profile") -> "Plan | None":
-    """Return the plan file next to a profile; print a note and return None if none fits."""
+    """Return the plan file next to a profile; None, with a note on stderr, if there is none.
+
+    A profile without a history has no plan, and gets no note.
+    """
     from pgmo.packing.plan import Plan
     from pgmo.report.page.html import plan_of
 
+    if profile.is_moment:
+        return None
     path = source.with_suffix(".pgmoplan")
     again = f"`{as_command('pgmo plan', source)}"
     try:
         plan = Plan.load(path) if path.exists() else None
     except PgmoError as error:
-        say(f"{error}\n{_FAST_PLAN}; to make a better one, run {again} --force`")
+        say(f"{error}\n{_FAST_PLAN}; to replace the file, run {again} --force`")
         return None
     if plan is None:
-        say(f"There is no {path}. {_FAST_PLAN}; to make a better one, run {again}`")
+        say(f"There is no {path}. {_FAST_PLAN}; to search for a better one, run {again}`")
         return None
     if plan_of(profile, plan) is None:
         say(

@@ -4,16 +4,17 @@ For a profile, also lists what holds memory at the peak. For a plan, also shows 
 arena exceeds the max load. FILE may also be a memory snapshot of PyTorch, a log or a table.
 
 --blocks lists the largest blocks of a profile. --by sums them by module, operator, phase, file,
-stream or size class. --at-peak keeps only blocks that are alive at the peak; their sizes add up to
-the max load.
+stream or size class. --at-peak keeps only planned blocks that are alive at the peak; their sizes
+add up to the max load.
 
 --leaks lists blocks that accumulate, and their origins. It works best on a recording of several
 iterations; for one steady iteration it lists the blocks that are never freed. If iterations are not
 recognised, --every N sets their length: N optimizer steps if the recording marks optimizer steps,
 else N requests. With --check, the exit code is 3 if there are leaks.
 
-If FILE is a directory, shows one row per rank, and marks ranks that differ from the others. The
-directory has files of `pgmo run --json` under torchrun, or of pgmo.log_metrics.
+If FILE is a directory, shows a row for each device of each rank. For each figure, marks the rank
+that differs most from the others. The directory has files of `pgmo run --json` under torchrun, or
+of pgmo.log_metrics.
 """
 
 import argparse
@@ -76,7 +77,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.blocks or arguments.by or arguments.at_peak:
         if path.suffix == ".pgmoplan":
             raise OptionError(
-                f"--blocks, --by and --at-peak need a profile (.pgmoprof), and {path} is a plan"
+                f"--blocks, --by and --at-peak need a profile, and {path} has the suffix of a plan"
             )
         show_blocks(
             path,
@@ -91,7 +92,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _ranks(arguments: argparse.Namespace) -> int:
-    """Print the figures of the ranks in a directory, and the ranks that differ from the others."""
+    """Print the figures of the ranks in a directory, and the largest difference of each figure."""
     from pgmo.report.ranks import FIGURES, find_differences, format_figure, read_ranks
 
     if arguments.leaks or arguments.blocks or arguments.by or arguments.at_peak or arguments.check:
@@ -146,7 +147,7 @@ def _leaks(arguments: argparse.Namespace) -> int:
     if arguments.every is not None:
         if profile.trace is None or not profile.trace.has_history:
             raise OptionError(
-                f"--every needs a recording of several iterations, and {path} has no history"
+                f"--every needs a recording of several iterations, and {path} has none"
             )
         profile = replace(profile, trace=marked_every(profile.trace, arguments.every))
     leaks = find_leaks(profile)

@@ -3,7 +3,7 @@
 No GPU is needed: the script runs for a few iterations on a CUDA runtime that computes nothing, with
 PyTorch's real allocator. This needs a CUDA build of torch; --environment DIR creates an environment
 that has one. Options of pgmo go before SCRIPT, all arguments after it go to the script. Exit code
-0: it fits; 4: it does not.
+0: it fits (if an option varies: with some value); 4: it does not.
 
     pgmo fit --card "RTX 4090" train.py --epochs 3
     pgmo fit --environment .venv-cuda train.py
@@ -50,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--learn",
         metavar="N,N",
         help="values to rehearse, from which larger values are predicted (default: 2,4 for a "
-        "batch, 64,128,256 for anything else)",
+        "batch, 64,128,256 for anything else); if --vary has two options, the lengths to list",
     )
     parser.add_argument(
         "--also",
@@ -267,7 +267,7 @@ def _learned(arguments: argparse.Namespace) -> list[int]:
         values = [0]
     if arguments.learn is not None and (not values or min(values) < 1):
         raise OptionError(
-            f"--learn {arguments.learn} is not a list of numbers above 0; write "
+            f"--learn {arguments.learn} is not a list of whole numbers above 0; write "
             "for example --learn 2,4"
         )
     return values

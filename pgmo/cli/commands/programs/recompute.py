@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         type=int,
         default=0,
-        help="also plan this many other budgets, and show the whole trade-off (default: 0)",
+        help="also plan N other budgets, and show peak and cost of each plan (default: 0)",
     )
     parser.add_argument(
         "--picture", metavar="FILE", help="draw the trade-off (needs --points and matplotlib)"

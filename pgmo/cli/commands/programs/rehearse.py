@@ -2,8 +2,8 @@
 
 PyTorch's CUDA build runs the script with its real allocator, on a CUDA runtime that computes
 nothing: no GPU is needed, and an existing one is not used. Options of pgmo go before SCRIPT, all
-arguments after it go to the script. Values that kernels would have computed are made up, and notes
-list the sizes that depend on them. With --save, the real run can start from the plan.
+arguments after it go to the script. Most values that kernels would have computed are made up, and
+notes list the sizes that depend on them. With --save, the real run can start from the plan.
 Exit code 0: it fits; 4: it does not; 1: the script failed for another reason.
 
     pgmo rehearse --card "RTX 4090" train.py --batch-size 16
@@ -41,8 +41,8 @@ _WAYS = {
 }
 
 _LEAST_PINNED = 1 << 20
-"""Minimum number of pinned bytes that are shown. Scalars that are copied to the host are
-smaller."""
+"""Peaks of pinned host memory below this number of bytes are not shown. They come from scalars that
+are copied to the host."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -181,10 +181,10 @@ def lines(answer: "Rehearsal", script: str, card: Card, way: str) -> Iterator[st
     )
     yield _line("allocator", f"{format_bytes(answer.reserved_peak)} reserved at the peak")
     yield _line("tensors", f"{format_bytes(answer.allocated_peak)} at the peak")
-    yield _line("context", f"{format_bytes(answer.context)}, an estimate")
+    yield _line("context", f"{format_bytes(answer.context)}, an estimate or from `pgmo doctor`")
     if answer.pinned_peak >= _LEAST_PINNED:
         yield _line("host", f"{format_bytes(answer.pinned_peak)} pinned at the peak")
-    yield _line("iterations", str(answer.iterations or "none: no optimizer took a step"))
+    yield _line("iterations", str(answer.iterations or "none was completed"))
     if answer.out_of_memory:
         message, _, place = answer.out_of_memory.rpartition("\n")
         yield _line("error", message.partition(". ")[0])

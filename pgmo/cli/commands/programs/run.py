@@ -1,10 +1,11 @@
 """Run a training script under pgmo, without changing it.
 
 Options of pgmo go before SCRIPT, all arguments after it go to the script. Each optimizer step ends
-an iteration; if several optimizers alternate, only the step of the last one does. Evaluation is not
-planned. With --step-on, each call of a function is an iteration, for inference and servers; any
-thread may call the function. The exit code is that of the script. Under torchrun, all processes
-share one directory of plans, and only rank 0 reports.
+an iteration; if several optimizers alternate, each round of steps does. Evaluation is not
+planned. With --step-on, each call of a function is an iteration, for inference and servers. Any
+thread may call the function; of overlapping calls, only the first is an iteration. The exit code is
+that of the script. Under torchrun, all processes share one directory of plans, and only rank 0
+prints a report.
 
     pgmo run --save plans train.py --epochs 3
     pgmo run -m my_package.train --epochs 3
@@ -99,7 +100,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="with --share: from -8 to 8; each step up doubles the program's share of the time",
     )
     _add_fit_options(parser)
-    parser.add_argument("--json", metavar="FILE", help="write the counters to FILE")
+    parser.add_argument("--json", metavar="FILE", help="file for the counters, or - for stdout")
     parser.add_argument("-f", "--force", action="store_true", help="overwrite existing files")
     parser.add_argument(
         "-q", "--quiet", action="store_true", help="print no status line and no summary"
@@ -112,12 +113,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_fit_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of `--fit`, which starts the script so that memory does not run out."""
+    """Add `--fit`, and the options that are used only with it."""
     parser.add_argument(
         "--fit",
         action="store_true",
-        help="rehearse the script, and start it so that memory does not run out: with smaller "
-        "micro-batches, if --vary and --accumulate are given, else with recomputation",
+        help="rehearse the script, and start it as it fits on the card: unchanged, with smaller "
+        "micro-batches (needs --vary and --accumulate), or with recomputation",
     )
     parser.add_argument(
         "--vary",

@@ -1,9 +1,10 @@
 """Let programs share a card: they take turns, one iteration at a time.
 
-With a COMMAND, runs the command with PGMO_SHARE set: all pgmo sessions in its processes take turns.
-Without a COMMAND, serves as a broker until Ctrl-C, for programs that have its address in
-PGMO_SHARE. `pgmo run --share` starts a broker if there is none. If the broker ends, programs
-continue without turns. --status shows which programs have a turn on each card, and which wait.
+Programs that fit on the card together run at once. With a COMMAND, runs the command with PGMO_SHARE
+set: all pgmo sessions in its processes take turns. Without a COMMAND, serves as a broker until
+Ctrl-C or --linger, for programs that have its address in PGMO_SHARE. `pgmo run --share` starts a
+broker if there is none. If the broker ends, programs continue without turns. --status shows which
+programs have a turn on each card, and which wait.
 
     pgmo share -- sh -c "pgmo run a.py & pgmo run b.py & wait"
     pgmo share --log share.log

@@ -110,8 +110,8 @@ def model_without_gradients(facts: Facts) -> Hint | None:
 def loaded_checkpoint(facts: Facts) -> Hint | None:
     """Return a hint if a checkpoint stays in memory after the model has copied its weights.
 
-    Loaded tensors that an optimizer may use as its state are excluded. If the optimizer's steps
-    copy tensors of a size from the host, its state of this size is on the host, and not excluded.
+    Loaded tensors that an optimizer may use as its state do not count. An optimizer uses none of a
+    size if its steps copy tensors of this size from the host, because its state is there.
     """
     blocks = facts.blocks
     loaded = blocks.by_line(_LOADED) & blocks.outlive(_FEWEST_PASSES)
@@ -191,9 +191,10 @@ def _repeats(sizes: NDArray[np.int64]) -> bool:
 
 
 def _unused(blocks: AllBlocks, loaded: Mask, weights: Mask) -> Mask:
-    """Return which loaded blocks neither model nor optimizer can use, shape (n,).
+    """Return loaded blocks that neither model nor optimizer can use, as a mask of shape (n,).
 
-    An optimizer that has allocated no state may use `_STATES` loaded blocks per weight.
+    For each size, there are at most as many as weights. An optimizer may use `_STATES` loaded
+    blocks per weight, unless it has allocated its state or copies the state from the host.
     """
     own_state = blocks.by_phase("optimizer") & blocks.outlive(_FEWEST_PASSES)
     from_host, steps = _from_host(blocks), max(1, len(blocks.passes) - 1)

@@ -115,10 +115,11 @@ def attention_scores(facts: Facts) -> Hint | None:
 
 
 def _follows_product(blocks: AllBlocks, softmax: Mask) -> Mask:
-    """Return which softmaxes are taken of a product of positions, shape (n,).
+    """Return which softmax results are of a product of positions, shape (n,).
 
-    The last product of the same or half the size before the softmax decides. Scores of classes, or
-    of a router's experts, are products with a layer's weights, not of positions.
+    The last product before the softmax with the same or half its size must be one, at most
+    `_SOFTMAX_AFTER_PRODUCT` requests earlier. Scores of classes, or of a router's experts, are
+    products with a layer's weights, not of positions.
     """
     found = np.zeros(len(softmax), np.bool_)
     of_positions = blocks.by_operator(_PRODUCT_OF_POSITIONS)
@@ -150,7 +151,7 @@ def repeated_tensors(facts: Facts) -> Hint | None:
         facts,
         "A tensor repeated in memory",
         facts.blocks.by_operator(r"\.(?:repeat|repeat_interleave|tile)$"),
-        "are tensors that `repeat` or `repeat_interleave` has copied several times",
+        "are results of `repeat`, `repeat_interleave` or `tile`, which copy a tensor several times",
         "Use a dimension of size 1, which broadcasts (a mask of [batch, 1, length, length] for all "
         "heads), `expand`, or enable_gqa=True for keys and values",
     )

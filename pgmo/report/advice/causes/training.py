@@ -208,7 +208,7 @@ def _next_pass(
 
 
 def optimizer_temporaries(facts: Facts) -> Hint | None:
-    """Return a hint if the peak is within an optimizer's step, because of its temporaries.
+    """Return a hint if the temporaries of an optimizer's step raise the peak.
 
     The fix is only for torch's optimizers: others have neither `fused` nor `foreach`.
     """
@@ -232,7 +232,7 @@ def optimizer_temporaries(facts: Facts) -> Hint | None:
 
 
 def wide_state(facts: Facts) -> Hint | None:
-    """Return a hint if Adam's state in float32 is at least a third of the peak.
+    """Return a hint if Adam's state at the peak is in float32, and at least a third of the peak.
 
     A recording has no data types. Weights count as float32 if a forward pass casts them to half the
     size, as autocast does. Adam's state has the data type of its weights.

@@ -19,7 +19,7 @@ export class Curve {
   build(turns, theme, range) {
     this.plot?.destroy();
     const { model, host } = this;
-    const beyond = model.header.hasPersistent ? " beyond what is persistent" : "";
+    const beyond = model.header.hasPersistent ? ", without persistent blocks" : "";
     const lines = [
       { name: "live", colour: theme.live, line: model.load, fill: `${theme.live}30` },
       ...model.reserved.map(({ name, line }, i) => ({

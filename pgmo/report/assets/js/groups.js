@@ -1,4 +1,4 @@
-// Colours of blocks: each of the nine largest groups has a colour, and all others are grey.
+// Colours of blocks: each of the nine largest groups has its own colour; other groups are grey.
 
 import { formatBytes } from "./units.js";
 
@@ -22,7 +22,8 @@ function cutModule(path, depth) {
   return path.split(".").slice(0, depth).join(".");
 }
 
-// Return the depth of module paths, and the first level at which no group has most byte-ticks.
+// Return the depth of module paths, and the first level whose groups all have at most half of the
+// byte-ticks.
 export function moduleDepths(model) {
   const area = new Map();
   let deepest = 1;

@@ -147,7 +147,8 @@ export class Page {
       shade[block] = groups.of[block] + (shown ? 0 : 16);
     }
     byId("found").textContent = this.found
-      ? `${counted(this.matches.length, "block")}, ${formatBytes(bytes)}; ${formatBytes(peak)} at the peak`
+      ? `${counted(this.matches.length, "block")}, ${formatBytes(bytes)}` +
+        (model.moment ? "" : `; ${formatBytes(peak)} at the peak`)
       : "";
     this.chart.setColours(shade, this.colours, this.theme);
     const shown = { ...state, moment: model.moment };

@@ -161,7 +161,8 @@ export function showLegend(groups, colours, { focus, by, mode, moment }, theme, 
   byId("legend").replaceChildren(
     ...order.map(([name, i]) => {
       const short = by === "file" ? name.split("/").pop() : name;
-      const title = `${name}: ${counted(groups.blocks[i], "block")}, ${formatBytes(groups.atPeak[i])} at the peak. Click to show only these`;
+      const bytes = `${formatBytes(groups.atPeak[i])} ${moment ? "allocated" : "at the peak"}`;
+      const title = `${name}: ${counted(groups.blocks[i], "block")}, ${bytes}. Click to show only these`;
       return entry(colours[i], short, groups.atPeak[i], {
         title,
         "aria-pressed": String(focus.has(i)),

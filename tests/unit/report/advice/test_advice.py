@@ -46,7 +46,7 @@ def test_activations_that_live_into_the_backward_pass():
     hint = hints(profile(*saved))[title]
     assert hint.bytes == 70
     assert "70 B (70%) of the peak" in hint.text
-    assert "most of it: Net.body, 70 B" in hint.text
+    assert "largest part: Net.body, 70 B" in hint.text
     assert "pgmo.recompute" in hint.text
     assert "torch.utils.checkpoint" in hint.text
     few = [(10, 0, 3, FORWARD), (30, 1, 2, FORWARD), (90, 2, 4, BACKWARD), (1, 3, 4, BACKWARD)]
@@ -180,8 +180,8 @@ def test_leaks_of_numbers_and_of_whole_tensors_are_different_advice():
     tensor = profile((4096, 0, NEVER, FORWARD), (8192, 1, 2, BACKWARD))
     hint = hints(tensor)["Memory leaks"]
     assert hint.bytes == 4096
-    assert hint.text.startswith("4.00 KiB stay behind in each iteration (4.00 KiB so far), most of")
-    assert "it from Net.body, aten.relu" in hint.text
+    assert hint.text.startswith("4.00 KiB per iteration stay behind, the largest part from")
+    assert "Net.body, aten.relu" in hint.text
 
 
 def test_fragmentation_as_predicted_is_said_but_not_for_cpu_memory():
@@ -190,7 +190,7 @@ def test_fragmentation_as_predicted_is_said_but_not_for_cpu_memory():
     (hint,) = [one for one in explained.hints if one.title == "Fragmentation"]
     assert hint.bytes == explained.reserved["default"].peak - explained.reserved["default"].active
     assert "would reserve 330 MiB (with expandable_segments:True 120 MiB)" in hint.text
-    assert "The plan puts this iteration's blocks into 120 MiB" in hint.text
+    assert "The plan's arena takes 120 MiB" in hint.text
     assert "`pgmo run`" in hint.text
     assert "Fragmentation" not in hints(wasteful)  # neither predicted nor recorded
     on_cpu = replace(wasteful, meta=ProfileMeta(device="cpu"))

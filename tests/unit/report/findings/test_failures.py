@@ -31,7 +31,7 @@ def test_a_failure_says_what_was_live_and_reserved_at_that_moment():
     ("requested", "remedy"),
     [
         (50 * MIB, "have sufficed in one piece: run the script with `pgmo run`"),
-        (70 * MIB, "other hints"),
+        (70 * MIB, "origins at the peak"),
     ],
 )
 def test_the_advice_depends_on_whether_the_unused_bytes_would_have_been_enough(requested, remedy):

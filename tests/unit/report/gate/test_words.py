@@ -17,9 +17,9 @@ def growth(name="net", **after):
 
 
 def test_the_verdict():
-    assert verdict(gate(growth())) == "No program needs more memory than before, by more than 1 %."
+    assert verdict(gate(growth())) == "No program exceeds its earlier state by more than 1 %."
     assert verdict(gate(growth(), growth("large", second=4000), gone=("old",))) == (
-        "1 of 2 programs needs more memory than before, by more than 1 %: large. "
+        "1 of 2 programs exceeds the earlier state by more than 1 %: large. "
         "No longer recorded: old."
     )
 

@@ -83,7 +83,7 @@ def test_a_plan_that_takes_more_says_so():
     profile = Profile.from_columns(
         size=[30 * MIB, 5 * MIB], start=[0, 1], end=[1, -1], ticks=2, circular=False
     )
-    assert re.match(r"pgmo would need \d+ % more than PyTorch reserves", said(profile))
+    assert re.match(r"pgmo would need \d+ % more than PyTorch would reserve", said(profile))
 
 
 @pytest.mark.parametrize(

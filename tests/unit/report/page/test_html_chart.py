@@ -141,7 +141,7 @@ def test_persistent_bytes_are_not_counted_as_reserved_beside_the_arena(open_repo
     )
     opened = open_report(profile)
     keys = opened.text("#curve-keys")
-    assert "PyTorch reserves beyond what is persistent 30.0 MiB" in keys
+    assert "PyTorch reserves, without persistent blocks 30.0 MiB" in keys
     assert all(f"{name} 30.0 MiB" in keys for name in ("live", "max load", "arena"))
 
 

@@ -44,8 +44,8 @@ def test_a_profile_and_a_plan_in_either_order(paths, tmp_path, printed):
     plan.save(target)
     for order in ((paths[0], target), (target, paths[0])):
         shown = printed("compare", *order)
-        assert "The plan was made from this profile; it is 0.00% above its max load." in shown
-    assert "The plan was made from another profile" in printed("compare", paths[1], target)
+        assert "The plan is for these requests; its arena is 0.00% above the max load." in shown
+    assert "The plan is for other requests" in printed("compare", paths[1], target)
 
 
 def test_one_profile_beside_pytorch(tmp_path, reported, run):

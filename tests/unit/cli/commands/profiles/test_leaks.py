@@ -20,7 +20,7 @@ def saved(tmp_path):
 def test_a_leak_with_its_origin(saved, run):
     path = saved("leaky.pgmoprof", iterations=12, keep_losses_every=1)
     said = run("stats", "--leaks", path)
-    assert "4 B more in each iteration" in said.out
+    assert "4 B per iteration" in said.out
     assert "train.py:12 in step, aten.nll_loss (forward)" in said.out
     assert said.err == f"Next: pgmo stats {path} --by file\n"
 
@@ -48,7 +48,7 @@ def test_json_has_growth_and_what_is_in_use(saved, reported):
 def test_several_steps_as_one_iteration(saved, every, growth, printed):
     path = saved("leaky.pgmoprof", iterations=24, keep_losses_every=1)
     shown = printed("stats", "--leaks", path, "--every", every)
-    assert f"{growth} more in each iteration ({24 // every} iterations of the trace" in shown
+    assert f"{growth} per iteration ({24 // every} iterations of the trace" in shown
 
 
 def test_too_few_iterations_and_a_file_without_a_history_are_refused(saved, tmp_path, capsys):
@@ -57,7 +57,7 @@ def test_too_few_iterations_and_a_file_without_a_history_are_refused(saved, tmp_
     assert "6 steps: iterations of 6 are fewer than 2" in capsys.readouterr().err
     Profile.from_columns(size=[8], start=[0], end=[1], ticks=1).save(tmp_path / "a.pgmoprof")
     assert main(["stats", "--leaks", str(tmp_path / "a.pgmoprof"), "--every", "3"]) == 2
-    assert "has no history" in capsys.readouterr().err
+    assert "a.pgmoprof has none" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("options", [["--check"], ["--leaks", "--blocks"], ["--every", "3"]])

@@ -88,7 +88,7 @@ def test_an_output_that_cannot_be_written(source, tmp_path, capsys):
 
 def test_a_profile_that_is_named_as_a_plan_is_not_replaced(source, tmp_path, capsys):
     misnamed = source.rename(tmp_path / "misnamed.pgmoplan")
-    assert f"{misnamed} is a plan, which" in failure([misnamed, "-f"], capsys, 1)
+    assert f"{misnamed} has the suffix of a plan" in failure([misnamed, "-f"], capsys, 1)
     assert len(Profile.load(misnamed)) == 2
 
 

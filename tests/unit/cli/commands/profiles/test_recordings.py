@@ -35,7 +35,7 @@ def test_a_snapshot_goes_through_all_commands(source, tmp_path, capsys, run):
     reserved = sum(
         segment["total_size"] for segment in pickle.loads(source.read_bytes())["segments"]
     )
-    assert f"reserved    {format_bytes(reserved)} at the peak" in out
+    assert f"reserved    {format_bytes(reserved)} at most" in out
     assert main(["plan", str(source)]) == 0
     assert main(["report", str(source)]) == 0
     assert main(["compare", str(source)]) == 0

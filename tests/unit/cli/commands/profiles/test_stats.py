@@ -63,7 +63,7 @@ def test_blocks_that_are_shared_between_streams(profile, tmp_path, capsys, print
     replace(profile, shared=[False, True, True, False]).save(path)
     shown = printed("stats", path)
     assert "shared      1 blocks, 2.93 KiB, used on several streams, not planned" in shown
-    assert "max load    1000 B of 1.46 KiB requested in all" in shown
+    assert "max load    1000 B; planned blocks request 1.46 KiB in all" in shown
     fields = reported("stats", path)
     assert (fields["shared"], fields["shared_bytes"], fields["persistent"]) == (1, 3000, 1)
 

@@ -60,7 +60,7 @@ def test_a_measured_step_makes_a_forecast(script: str, printed) -> None:
         (["--vary=--batch-size"], "has no {}"),
         (["--value", "4"], "--value needs --vary"),
         (["--effective-batch", "4"], "--effective-batch needs --vary"),
-        (["--learn", "2,x"], "not a list of numbers above 0"),
+        (["--learn", "2,x"], "not a list of whole numbers above 0"),
         ([*VARY, "--learn", "4"], "two different values"),
         (["--measured", "fast@L4"], "0.41@RTX 3090"),
     ],
