@@ -1,10 +1,6 @@
 """Entry point of the `pgmo` command.
 
-Exit codes: 0 success, 1 an error with a message, 2 a wrong command line, 3 a failed check, 4 a
-script does not fit, 130 interrupted, 141 stdout was closed by its reader. 130 and 141 are the
-shell's codes for SIGINT and SIGPIPE. `pgmo run` and `pgmo share -- COMMAND` return the exit code of
-their program. If a command whose JSON goes to stdout ends with 1, 2 or 130 before it has a result,
-stdout gets an object with the key `error`.
+`pgmo --help` explains the exit codes. 130 and 141 are the shell's codes for SIGINT and SIGPIPE.
 """
 
 import argparse

@@ -100,9 +100,7 @@ def held_over(facts: Facts) -> Hint | None:
 
 
 def _dies_in_backward(profile: Profile) -> NDArray[np.bool_]:
-    """Return whether the last tagged request before each block's end is of a backward pass.
-
-    Recomputation for the backward pass counts as part of it.
+    """Return whether the last tagged request before each block's end is backward or recompute.
 
     Returns:
         Mask, shape (n,). False for persistent blocks.

@@ -108,7 +108,7 @@ def _owners(trace: Trace, pools: tuple[tuple[int, int], ...]) -> tuple[Rows, NDA
 
 
 def _captures(trace: Trace, pool: Rows) -> tuple[Rows, Rows]:
-    """Return the captures that request and free each block; -1 if no capture frees it."""
+    """Return the captures that request and free each block; -1 if none of its pool frees it."""
     requested, freed = trace.blocks.row, trace.blocks.freed
     gives = np.flatnonzero(np.isin(trace.kind, _GIVES))
     returned = np.searchsorted(gives, requested)

@@ -200,5 +200,4 @@ def _union(address: NDArray[np.int64], size: NDArray[np.int64]) -> int:
 
 
 def _pages(size: int) -> int:
-    """Return bytes rounded up to whole pages."""
     return -(-size // _PAGE) * _PAGE

@@ -112,10 +112,7 @@ def _grown(before: Profile, after: Profile, key: str) -> tuple[Grown, ...]:
 
 
 def _held(profile: Profile, by: By, key: str) -> dict[str, int]:
-    """Return each origin's bytes, or number of blocks, in a figure.
-
-    For "max load" and "arena", only planned blocks that are alive at the peak count.
-    """
+    """Return each origin's bytes or blocks in a figure; for max load and arena, at the peak."""
     if key == "blocks":
         copies = np.ones(len(profile), np.int64)
     elif key == "persistent":

@@ -67,10 +67,7 @@ def payload(
 
 
 def _load(profile: Profile, alignment: int) -> NDArray[np.int64]:
-    """Return the live bytes of the planned blocks at each tick, with aligned sizes.
-
-    Without a history, the result is one number: the bytes of all blocks.
-    """
+    """Return the live bytes of planned blocks at each tick; without a history, the sum of all."""
     if profile.is_moment:
         return np.array([(-(-profile.size // alignment) * alignment).sum()], np.int64)
     return profile.load_curve(alignment)
@@ -122,10 +119,7 @@ def _tags(
 
 
 def _strings(tags: tuple[Tag, ...]) -> dict[str, Any]:
-    """Return the distinct strings of the tags, and each tag as the indices of its strings.
-
-    This saves space, because stacks share most of their lines.
-    """
+    """Return all distinct strings of the tags, and each tag as the indices of its strings."""
     number: dict[str, int] = {}
 
     def index(text: str) -> int:

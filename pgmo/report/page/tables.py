@@ -72,7 +72,6 @@ def _holders(heading: str, title: str, holders: Iterable[Holder], whole: int) ->
 
 
 def _table(heading: str, names: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
-    """Return a table, whose rows have a name and numbers."""
     heads = "".join(f"<th class='number'>{name}</th>" for name in names[1:])
     body = "".join(
         f"<tr><th scope='row'>{html.escape(name)}</th>"

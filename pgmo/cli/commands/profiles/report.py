@@ -92,15 +92,12 @@ def _page(arguments: argparse.Namespace, profile: "Profile") -> tuple[str, dict[
 
 
 def _plan_beside(source: Path, profile: "Profile") -> "Plan | None":
-    """Return the plan file next to a profile; None, with a note on stderr, if there is none.
-
-    A profile without a history has no plan, and gets no note.
-    """
+    """Return the plan next to a profile. Without one, print how to make it, and return None."""
     from pgmo.packing.plan import Plan
     from pgmo.report.page.html import plan_of
 
     if profile.is_moment:
-        return None
+        return None  # without a history, no plan can be made
     path = source.with_suffix(".pgmoplan")
     again = f"`{as_command('pgmo plan', source)}"
     try:

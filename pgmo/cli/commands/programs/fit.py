@@ -192,7 +192,6 @@ def _run_table(arguments: argparse.Namespace, card: Card) -> int:
 
 
 def _check_files(arguments: argparse.Namespace) -> None:
-    """Check the script, and the file of `--report`, before anything is rehearsed."""
     Program(arguments.script, arguments.is_module).check()
     if arguments.report:
         refuse_our_suffix(arguments.report, "a page", ".html")
@@ -219,7 +218,7 @@ def _run_without_script(arguments: argparse.Namespace) -> int:
 
 
 def _environment(arguments: argparse.Namespace) -> str:
-    """Make the environment of `--environment`, unless it exists, and return its Python."""
+    """Return the Python of `--environment`, which is created if it does not exist."""
     from pgmo.rehearsal.cuda_environment import make_environment
 
     if arguments.python is not None:

@@ -217,7 +217,6 @@ def _share(arguments: argparse.Namespace) -> None:
 def _check_files(
     options: "RunOptions", program: Program, json_path: str | None, *, force: bool
 ) -> None:
-    """Check the files that the run will write, before the script starts."""
     script = [] if program.is_module else [program.target]
     if json_path and json_path != "-":
         refuse_our_suffix(json_path, "the file of the counters", ".json")
@@ -237,7 +236,6 @@ def _check_files(
 
 
 def _check(options: "RunOptions") -> None:
-    """Check the options before the script starts."""
     from pgmo.allocator.session.options import Options
 
     if options.memory == "managed" and (options.device == "cpu" or options.limit is not None):

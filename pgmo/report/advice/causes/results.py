@@ -60,7 +60,7 @@ def evaluation_with_gradients(facts: Facts) -> Hint | None:
 
 
 def collected_results(facts: Facts) -> Hint | None:
-    """Return a hint if the peak has many blocks of one origin that no backward pass uses."""
+    """Return a hint if many blocks of one origin, unused by backward passes, are at the peak."""
     blocks = facts.blocks
     held = blocks.unused_by_backward & blocks.at_peak & (blocks.tag >= 0)
     if not held.any():
@@ -77,7 +77,7 @@ def collected_results(facts: Facts) -> Hint | None:
         facts,
         "Results are collected on the device",
         blocks.unused_by_backward & (blocks.tag == origin),
-        "are results of one line of code, all kept on the device",
+        "are results of one operation, all kept on the device",
         "Move each result to the host (`.cpu()`), or update the metric with each result",
         left=1 / count,
     )
