@@ -60,10 +60,10 @@ def reserved_lines(explanation: "Explanation") -> list[str]:
     ]
     seen = explanation.fragmentation
     if seen is not None:
-        hole = format_bytes(seen.largest_hole)
+        holes = f"{seen.holes} holes, the largest {format_bytes(seen.largest_hole)}"
         lines.append(
             f"reserved    {format_bytes(seen.peak_reserved)} at most as recorded, {seen.waste:.1%} "
-            f"of it not requested; at the peak of live bytes {seen.holes} holes, the largest {hole}"
+            f"of it not requested; at the peak of live bytes {holes if seen.holes else 'no holes'}"
         )
         parts = ", ".join(seen.unused.parts())
         if parts:
@@ -71,8 +71,8 @@ def reserved_lines(explanation: "Explanation") -> list[str]:
         if explanation.circular and explanation.residents.size:
             rest = format_bytes(explanation.residents.size)
             lines.append(
-                f"            {rest} of it are blocks that are always alive, such as parameters, "
-                "and are excluded below"
+                f"            {rest} of the reserved bytes are blocks that are always alive, such "
+                "as parameters, and are excluded below"
             )
     words = {"default": "by default", "expandable": "with expandable segments"}
     for name, one in explanation.reserved.items():

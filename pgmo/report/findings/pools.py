@@ -87,7 +87,7 @@ class PrivatePools:
 
     @property
     def has_graphs(self) -> bool:
-        """Return whether a pool belongs to graphs, as far as known."""
+        """Return whether a pool belongs, or may belong, to graphs."""
         return any(one.kind != "MemPool" for one in self.pools)
 
     def sentence(self) -> str:

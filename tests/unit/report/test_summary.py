@@ -71,6 +71,6 @@ def test_what_was_reserved_says_that_it_has_more_than_the_iteration():
         loop.free(loop.alloc(100))
     columns = {"size": [100], "start": [0], "end": [1], "ticks": 1, "trace": loop.trace()}
     text = "\n".join(explain(Profile.from_columns(**columns)).lines())
-    assert "2.93 KiB of it are blocks that are always alive" in text
+    assert "2.93 KiB of the reserved bytes are blocks that are always alive" in text
     text = "\n".join(explain(Profile.from_columns(**columns, circular=False)).lines())
-    assert "2.93 KiB of it" not in text
+    assert "2.93 KiB of the reserved" not in text
