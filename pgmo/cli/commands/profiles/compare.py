@@ -56,7 +56,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _with_pytorch(arguments: argparse.Namespace, profile: "Profile | Plan") -> int:
-    """Compare one profile with the predicted memory of PyTorch's allocator."""
     from pgmo.packing.plan import Plan
     from pgmo.packing.planner import plan
     from pgmo.report.summary import explain, plain

@@ -69,8 +69,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--budget",
         metavar="SIZE",
-        help="device memory for a profile's blocks, such as 12GiB; blocks with the longest "
-        "lifetimes are spilled to unified memory",
+        help="device memory for a profile's blocks, such as 12GiB; beyond it, blocks with the "
+        "longest lifetimes are spilled to unified memory",
     )
 
 

@@ -9,8 +9,8 @@ add up to the max load.
 
 --leaks lists blocks that accumulate, and their origins. It works best on a recording of several
 iterations; for one steady iteration it lists the blocks that are never freed. If iterations are not
-recognised, --every N sets their length: N optimizer steps if the recording marks optimizer steps,
-else N requests. With --check, the exit code is 3 if there are leaks.
+recognised, --every N sets their length: N steps if the recording marks steps, else N requests. With
+--check, the exit code is 3 if there are leaks.
 
 If FILE is a directory, shows a row for each device of each rank. For each figure, marks the rank
 that differs most from the others. The directory has files of `pgmo run --json` under torchrun, or

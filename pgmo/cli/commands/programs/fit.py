@@ -50,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--learn",
         metavar="N,N",
         help="values to rehearse, from which larger values are predicted (default: 2,4 for a "
-        "batch, 64,128,256 for anything else); if --vary has two options, the lengths to list",
+        "batch, 64,128,256 for anything else); with two options in --vary, values of the second",
     )
     parser.add_argument(
         "--also",
@@ -64,7 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--samples",
         type=float,
         metavar="N",
-        help="samples of the whole job, which give the steps if a batch varies",
+        help="samples of the whole job; with --vary, the number of steps follows from them",
     )
     parser.add_argument(
         "--steps",

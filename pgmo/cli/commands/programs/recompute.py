@@ -129,7 +129,7 @@ def _link(text: str | None) -> float | str | None:
 
 
 def _call(plan: "RecomputePlan", arguments: argparse.Namespace) -> str:
-    """Return a line with the Python call for a plan of the same peak."""
+    """Return a line with the Python call that makes a plan of the same peak."""
     link = _link(arguments.offload)
     options = "" if link is None else f", offload={json.dumps(link)}"
     return (

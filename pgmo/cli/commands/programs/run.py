@@ -81,8 +81,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--budget",
         metavar="SIZE",
-        help="device memory for the blocks of an iteration; blocks with the longest lifetimes "
-        "are spilled to unified memory",
+        help="device memory for the blocks of an iteration; beyond it, blocks with the longest "
+        "lifetimes are spilled to unified memory",
     )
     parser.add_argument(
         "--limit", metavar="SIZE", help="maximum memory of the card that pages may take"
