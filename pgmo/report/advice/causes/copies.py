@@ -110,8 +110,8 @@ def model_without_gradients(facts: Facts) -> Hint | None:
 def loaded_checkpoint(facts: Facts) -> Hint | None:
     """Return a hint if a checkpoint stays in memory after the model has copied its weights.
 
-    Loaded tensors that an optimizer may use as its state do not count. If the optimizer's steps copy
-    tensors of a size from the host, its state is there, and loaded tensors of this size count.
+    Loaded tensors that an optimizer may use as its state do not count. If the optimizer's steps
+    copy tensors of a size from the host, its state is there: loaded tensors of this size count.
     """
     blocks = facts.blocks
     loaded = blocks.by_line(_LOADED) & blocks.outlive(_FEWEST_PASSES)
