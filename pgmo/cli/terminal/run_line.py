@@ -122,8 +122,6 @@ def describe(supervision: "Supervision") -> list[str]:
 
 
 class _ErasingStream:
-    """Stream that erases the status line before it writes."""
-
     def __init__(self, stream: IO[str], line: RunLine) -> None:
         self._stream = stream
         self._line = line

@@ -121,7 +121,6 @@ def _why_not_known(profile: Profile, iterations: int) -> str:
 
 
 def _of_trace(trace: Trace) -> Leaks:
-    """Find the origins whose blocks from all parts of the trace are never freed."""
     blocks, count = trace.blocks, trace.iterations
     # An iteration after the trace may free blocks of the last iteration, and two alternating
     # buffers live for two iterations. So in longer traces, the last two iterations do not count.
@@ -170,7 +169,6 @@ def _confidence(share: float, certain: bool) -> str:
 
 
 def _of_iteration(profile: Profile) -> Leaks:
-    """Return the persistent blocks of a steady iteration as leaks."""
     found = []
     rows = np.flatnonzero(profile.persistent)
     for name, group in _groups(profile.tags, profile.tag, profile.size, rows).items():

@@ -162,7 +162,6 @@ def _notify(text: str) -> None:
 
 
 def _run_table(arguments: argparse.Namespace, card: Card) -> int:
-    """Print the largest batch for each length, if two options vary."""
     from pgmo.cli.terminal.fit_view import print_table
     from pgmo.fit.evidence import Job
     from pgmo.fit.two_values import LENGTHS, batch_table
