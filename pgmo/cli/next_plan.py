@@ -13,7 +13,7 @@ from pgmo.fit.next_plan.attempts import Attempt, possible_attempts
 from pgmo.terminal import say
 
 _VALUES = ("save", "plan", "device", "step_on", "memory", "budget", "limit")
-_SWITCHES = ("profile_only", "no_tags", "quiet", "live", "force")
+_SWITCHES = ("profile_only", "no_tags", "who_keeps", "quiet", "live", "force")
 """Options of pgmo without a value. Every attempt gets these options and `_VALUES`."""
 
 

@@ -52,6 +52,14 @@ def test_what_an_earlier_plan_has_saved_is_not_in_the_way_of_the_next(started):
     assert [line[-4:] for line in lines[1:]] == [["-b", "2", "-a", "2"], ["-b", "1", "-a", "4"]]
 
 
+def test_each_option_reaches_the_attempts_or_is_for_the_first_process_alone():
+    # The attempts inherit the environment, in which --share and --priority write.
+    alone = {"fit", "vary", "accumulate", "json", "share", "priority", "no_color"}
+    script = {"is_module", "script", "arguments", "command", "run"}
+    options = vars(given("train.py")).keys() - script - alone
+    assert options == {*next_plan._VALUES, *next_plan._SWITCHES}
+
+
 @pytest.mark.parametrize("further", [[], ["--accumulate", "-a {}"]])
 def test_only_with_accumulate_the_batch_shrinks(further, started, capsys):
     started[1].append((0, False))
