@@ -1,1 +1,1 @@
-"""Adapters for the allocators of frameworks, and sessions, which record and serve their memory."""
+"""Sessions, which record and serve requests, and adapters for the allocators of frameworks."""

@@ -11,7 +11,7 @@ from pgmo.profiler.tagging.operators import Operators
 
 
 class Memory(ctypes.Structure):
-    """Block that an adapter has allocated: struct `pgmo_arena` of pgmo_engine.h."""
+    """Block or range of addresses for slots, from an adapter: `pgmo_arena` of pgmo_engine.h."""
 
     _fields_ = (
         ("base", ctypes.c_void_p),
@@ -26,13 +26,13 @@ class Memory(ctypes.Structure):
     context: int | None
 
     def return_now(self) -> None:
-        """Free a block that was not passed to an engine."""
+        """Free the memory. Call this only if it was not passed to an engine."""
         if self.give_back:
             ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self.give_back)(self.context)
 
     @property
     def owner(self) -> tuple[int, int]:
-        """Addresses of the function that frees the block, and of its argument; 0 for none."""
+        """Address of the function that frees the memory, and its argument; 0, 0 for none."""
         return self.give_back or 0, self.context or 0
 
 
@@ -55,7 +55,7 @@ class Adapter(ABC):
 
     @property
     def unified_memory(self) -> tuple[int, int]:
-        """Peak bytes of unified memory, and the card's free bytes before; 0, 0 if none is used."""
+        """Peak of unified memory, and the card's free bytes before its use; 0, 0 without a use."""
         return 0, 0
 
     @property
@@ -92,10 +92,12 @@ class Adapter(ABC):
 
     @abstractmethod
     def take_arena(self, size: int, stream: int) -> Memory | None:
-        """Allocate a block of `size` bytes for an arena; return None if the stream was never used.
+        """Allocate `size` bytes for an arena; with `pages`, only reserve addresses.
+
+        Return None if the stream was never used.
 
         Raises:
-            AdapterError: if there is not enough memory.
+            AdapterError: if memory or addresses are short.
         """
 
     @abstractmethod
@@ -108,7 +110,7 @@ class Adapter(ABC):
 
     @abstractmethod
     def empty_cache(self, *, pages: bool = False) -> None:
-        """Return unused memory of the framework to the system; with `pages`, also idle pages."""
+        """Return unused memory to the system. A session with pages needs `pages` for this."""
 
     def spare_memory(self, on: bool) -> None:  # noqa: B027
         """Switch the framework's allocator between a low peak (on) and speed, if it can switch."""

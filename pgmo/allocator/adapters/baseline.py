@@ -28,12 +28,12 @@ class Baseline:
         peak_live: the peak of `live`.
         taken: bytes of the pages and segments that the process holds, counted.
         peak_taken: the peak of `taken`.
-        card: bytes of the whole card.
+        card: bytes of the whole card; 0 if unknown.
         requests: number of requests that the model has simulated.
-        retries: number of requests for which plain PyTorch would have freed its cache, modelled.
-        failures: number of requests that pgmo served, but for which plain PyTorch would have lacked
-            memory.
-        broken: 1 if the model has missed requests, so that its figures are wrong.
+        retries: number of times that plain PyTorch would have freed its cache for a request, modelled.
+        failures: number of requests that were served, although plain PyTorch would have lacked
+            memory, modelled.
+        broken: 1 if the model has stopped or missed requests, so that its figures are wrong.
         errors: number of out-of-memory errors that the program got.
         slept: whether pages of live blocks were ever unmapped, because state slept.
     """
@@ -76,7 +76,7 @@ class _Figures(ctypes.Structure):
 
 
 def environment_settings(environment: Mapping[str, str] = os.environ) -> AllocatorSettings | None:
-    """Return the settings of PyTorch's allocator; None if they are invalid or not modelled."""
+    """Return PyTorch's allocator settings from variables; None if invalid or not modelled."""
     text = ",".join(filter(None, (environment.get(name) for name in _VARIABLES)))
     try:
         return AllocatorSettings.from_text(text)
@@ -102,7 +102,7 @@ def observe(library: AdapterLibrary) -> None:
 
 
 def baseline_of(library: AdapterLibrary, device: int) -> Baseline | None:
-    """Return a device's figures; None if its settings or allocator are not modelled."""
+    """Return a device's figures; None if PyTorch's allocator or settings are not modelled."""
     figures = _Figures()
     if not library.ask("pgmo_baseline_of", device, ctypes.byref(figures)):
         return None

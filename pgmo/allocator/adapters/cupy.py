@@ -4,8 +4,8 @@
     cupy.cuda.set_allocator(pgmo.cupy_allocator())         installs it permanently
 
 Nothing is compiled. The allocator beneath (`upstream`) may be CuPy's pool, another allocator
-(managed memory, CUDA's asynchronous pool, RMM), or plain `cudaMalloc`. Requests inside
-`cupy.cuda.using_allocator` do not reach pgmo.
+(managed memory, CUDA's asynchronous pool, RMM), or plain `cudaMalloc`. If the program enters
+`cupy.cuda.using_allocator` after pgmo is installed, requests inside do not reach pgmo.
 """
 
 import ctypes
@@ -65,6 +65,8 @@ class Cupy(Adapter):
         self.version = str(cupy.__version__)
         self._cuda = cupy.cuda
         self._allocator: _core.CupyAllocator | None = None
+        # After a second import of pgmo, a new engine may serve: unlike PyTorch's adapters, routes
+        # belong to one session. `CupyRoute` keeps the engine, so `new_engine` is not needed.
         self.engine = _core.Engine()
         self._route = _core.CupyRoute(self.engine)
 
@@ -78,14 +80,14 @@ class Cupy(Adapter):
             exchange(self._cuda, allocator)
         if self._allocator is not allocator:
             self._detach()
-            self._route.forget_streams()  # an earlier session or process has numbered them
+            self._route.forget_streams()  # numbers of an earlier session or of the parent process
             self._allocator = allocator
         allocator.attach(self.index, self._route)
 
     def uninstall(self) -> None:
         """Uninstall the adapter, unless it stays in use. Existing arrays stay valid.
 
-        Raise `AdapterError` if the program has replaced CuPy's allocator.
+        Raise `AdapterError` if CuPy's allocator is no longer pgmo's.
         """
         allocator = self._allocator
         self._detach()
@@ -94,7 +96,7 @@ class Cupy(Adapter):
         if self._cuda.get_allocator() is not allocator:
             raise AdapterError(
                 "CuPy's allocator was replaced while the session was open, or this thread has "
-                "another allocator; pgmo stays installed below it and delegates all requests"
+                "another allocator"
             )
         exchange(self._cuda, allocator.upstream)
 
@@ -104,7 +106,7 @@ class Cupy(Adapter):
             self._allocator = None
 
     def take_arena(self, size: int, stream: int) -> Memory | None:
-        """Allocate a block on a stream from the allocator beneath; None for an unused stream."""
+        """Allocate a block of the allocator beneath on a stream; None if it was never used."""
         handle = self._route.handle(stream)
         if handle is None:
             return None
@@ -188,11 +190,11 @@ def cupy_adapter(index: int | None = None) -> Cupy:
 
 
 def cupy_allocator() -> _core.CupyAllocator:
-    """Return an allocator for `cupy.cuda.set_allocator`, on top of CuPy's current allocator.
+    """Return pgmo's allocator for `cupy.cuda.set_allocator`, made on top of CuPy's current one.
 
     `pgmo.optimize(framework="cupy")` does not need this call: a session installs the allocator, and
     uninstalls it at the end. If the program has installed the allocator, sessions use it and keep
-    it installed. While no session is open, CuPy's previous allocator serves all requests.
+    it installed. While no session is open, the allocator beneath serves all requests.
 
     Returns:
         A function that takes a size in bytes and returns a `cupy.cuda.MemoryPointer`; the current

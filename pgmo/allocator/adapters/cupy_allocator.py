@@ -3,9 +3,8 @@
     cupy.ndarray ──▶ CupyAllocator ──allocate──▶ engine ──▶ a slot:  UnownedMemory ─▶ Block
                           └──miss──▶ the allocator beneath ──▶ UnownedMemory ─▶ Block
 
-CuPy frees an array's memory by dropping the last reference to the memory's owner, a native object.
-The owner's destructor frees the block. A block of the allocator beneath has a native owner only if
-it was allocated while the engine recorded or served. Requests and frees run in native code
+If CuPy drops the last reference to a native `Block`, the destructor frees the memory. A block of
+the allocator beneath has a `Block` only if it was allocated while the engine recorded or served. Requests and frees run in native code
 (csrc/bindings/cupy_allocator.cpp). This module installs the allocator, and handles failures of the
 allocator beneath.
 """
@@ -69,7 +68,7 @@ def free_idle_arena(route: _core.CupyRoute, error: BaseException) -> bool:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Return whether an exception of any allocator means that memory has run out."""
+    """Return whether an exception of a known allocator means that memory has run out."""
     return (
         isinstance(error, MemoryError)
         or getattr(error, "status", 0) == _NO_MEMORY

@@ -36,8 +36,8 @@ def cupy_torch_allocator() -> Any:
         A function that takes a size in bytes and returns a `cupy.cuda.MemoryPointer`.
 
     Raises:
-        AdapterError: if CuPy or a PyTorch with CUDA is missing. The allocator also raises it for
-            requests on the per-thread default stream, because PyTorch's allocator cannot
+        AdapterError: if CuPy or PyTorch is missing, or PyTorch cannot use CUDA. The allocator also
+            raises it for requests on the per-thread default stream: PyTorch's allocator cannot
             distinguish the streams of several threads by their handle.
 
     Example:
@@ -72,8 +72,8 @@ def cupy_torch_allocator() -> Any:
 def quick_request(torch: Any) -> Callable[[int, int, int], int]:
     """Return a function like `torch.cuda.caching_allocator_alloc`, if possible a faster one.
 
-    `caching_allocator_alloc` spends half of its time on switching the device. The check asks torch
-    for the current device, because torch may change CUDA's device later than its own.
+    The faster function does not switch the device if torch's current device is the right one. It
+    asks torch and not CUDA, because torch may change CUDA's device later than its own.
     """
     thorough: Callable[[int, int, int], int] = torch.cuda.caching_allocator_alloc
     bare = getattr(torch._C, "_cuda_cudaCachingAllocator_raw_alloc", None)

@@ -12,9 +12,9 @@ _finding = new_reentrant_lock()
 
 
 def adapter_of(device: object, framework: str = "torch") -> Adapter:
-    """Return the adapter of a device; None stands for the current CUDA device, else the CPU.
+    """Return the adapter of a device; None stands for the current CUDA device, without CUDA the CPU.
 
-    Raise `AdapterError` if the framework or the device is missing.
+    Raise `AdapterError` if the framework or the device is missing, or no adapter can be built.
     """
     name = str(device)
     _, _, index = name.partition(":")

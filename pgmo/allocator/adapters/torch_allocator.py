@@ -30,7 +30,7 @@ def torch_allocator() -> Any:
         An object whose `allocator()` is a `torch._C._cuda_CUDAAllocator`.
 
     Raises:
-        AdapterError: if torch, a compiler, or the headers of CUDA or Python are missing.
+        AdapterError: if torch is missing, or if the adapter must be compiled here and cannot be.
 
     Example:
         >>> torch.cuda.memory.change_current_allocator(pgmo.torch_allocator())  # doctest: +SKIP
@@ -57,14 +57,14 @@ def _wrapper() -> Any:
     source = module_source()
     ready = find_prebuilt(source)
     if ready is not None:
-        with suppress(ImportError):  # the system's libraries are too old
+        with suppress(ImportError):  # for example, the system's libraries are too old
             return _imported(ready)
     include = sysconfig.get_path("include")
     if not Path(include, "Python.h").exists():
         raise AdapterError(
             f"pgmo.torch_allocator() needs Python's own headers, which are not in {include}; "
             "install them (Debian, Ubuntu: apt install python3-dev), or use pgmo.optimize(), which "
-            "needs none"
+            "does not need them"
         )
     with compiled_adapter(source) as path:
         return _imported(path)

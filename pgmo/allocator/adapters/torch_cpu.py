@@ -79,5 +79,5 @@ class TorchCpu(Adapter):
 
 @cache
 def torch_cpu() -> TorchCpu:
-    """Return this process's adapter, compiled and loaded on first use."""
+    """Return this process's adapter. The first call loads it, and compiles it if needed."""
     return TorchCpu()

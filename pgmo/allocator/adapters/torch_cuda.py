@@ -149,11 +149,13 @@ class TorchCuda(Adapter):
             return  # a session on another device needs the adapter
         for adapter in _all_adapters():
             adapter._remember_survivors()
-        self.library.call("pgmo_uninstall")
-        for adapter in _all_adapters():
-            if adapter._limit:
-                self.library.call("pgmo_limit_pages", adapter.index, ctypes.c_uint64(0))
-            self.library.ask("pgmo_serve_pages", adapter.index, 0)
+        try:
+            self.library.call("pgmo_uninstall")
+        finally:  # an adapter that stays installed serves no request any more
+            for adapter in _all_adapters():
+                if adapter._limit:
+                    self.library.call("pgmo_limit_pages", adapter.index, ctypes.c_uint64(0))
+                self.library.ask("pgmo_serve_pages", adapter.index, 0)
 
     def _remember_survivors(self) -> None:
         """Register live blocks of torch's own allocator, because they are freed through pgmo."""
@@ -162,7 +164,7 @@ class TorchCuda(Adapter):
         self._ask_with("pgmo_survive", np.ascontiguousarray(foreign, np.uint64))
 
     def take_arena(self, size: int, stream: int) -> Memory | None:
-        """Reserve addresses for an arena; without pages, allocate a block of the framework."""
+        """Reserve addresses for an arena; without pages, allocate a block. None: unused stream."""
         if not self.library.ask("pgmo_knows_stream", self.index, ctypes.c_uint64(stream)):
             return None
         if self.pages:
@@ -209,7 +211,7 @@ class TorchCuda(Adapter):
 
     @property
     def space(self) -> int:
-        """Handle of the device's page space, as an integer."""
+        """Handle of the device's page space, as an integer; 0 if the device has no pages."""
         return self.library.pointer("pgmo_space_of", self.index)
 
     def baseline(self) -> Baseline | None:
@@ -249,7 +251,7 @@ def _all_adapters() -> list[TorchCuda]:
 
 
 def torch_cuda(index: int | None = None, session_index: int = 0) -> TorchCuda:
-    """Return this process's adapter of a device, compiled on first use.
+    """Return this process's adapter of a device. The first call may compile it.
 
     Args:
         index: index of the device; None for the current device.
@@ -263,7 +265,7 @@ def torch_cuda(index: int | None = None, session_index: int = 0) -> TorchCuda:
         index = int(torch.cuda.current_device())
     if not 0 <= index < torch.cuda.device_count():
         raise AdapterError(
-            f"there is no device cuda:{index}; this machine has {torch.cuda.device_count()}"
+            f"there is no device cuda:{index}; PyTorch finds {torch.cuda.device_count()}"
         )
     if (index, session_index) not in _adapters:
         _adapters[index, session_index] = TorchCuda(index, session_index)

@@ -69,12 +69,12 @@ def cuda_source_of(name: str, *flags: str, abi: tuple[str, ...] = ()) -> Adapter
 
 
 def imported_torch() -> Any:
-    """Return the module `torch`; raise `AdapterError` if it is not installed."""
+    """Return the module `torch`; raise `AdapterError` if it cannot be imported."""
     try:
         import torch
     except ImportError as error:
         raise AdapterError(
-            "pgmo.optimize() needs PyTorch, which is not installed: pip install torch"
+            f"pgmo needs PyTorch, which cannot be imported ({error}): pip install torch"
         ) from error
     return torch
 

@@ -42,7 +42,7 @@ def loadable(library: int, path: Path) -> Path:
     addr2line on it to name C++ functions. Without /proc, the result is `path`.
 
     Args:
-        library: descriptor of the open file. A duplicate stays open while the library is loaded.
+        library: descriptor of the open file. A duplicate stays open until the process ends.
         path: path of the file.
     """
     # Repeated "../fd/" makes the path unique. Repeated slashes would not, because `Path` joins

@@ -147,7 +147,8 @@ def find_compiler(what: str) -> list[str]:
         if found:
             return [found, *arguments]
     missing = _MISSING_COMPILER.format(what=what)
-    raise AdapterError(f"{missing}\n(CXX is {chosen!r} now.)" if chosen else missing)
+    tried = f"\n(CXX is {chosen!r} now, so no other compiler was tried.)" if chosen else ""
+    raise AdapterError(missing + tried)
 
 
 def _fingerprint(source: AdapterSource, sources: Path, compiler: list[str]) -> str:
@@ -201,7 +202,7 @@ def _open(
 
 def _report_not_cached(what: str, folder: Path, error: Exception) -> None:
     cause = error.__cause__ if isinstance(error, FileError) else error
-    why = f"{folder} cannot be written: {getattr(cause, 'strerror', None) or cause}"
+    why = f"{folder} cannot be used: {getattr(cause, 'strerror', None) or cause}"
     if isinstance(error, DistrustError):
         why = f"nothing is loaded from {folder}, because {error}"
     say(
@@ -219,12 +220,12 @@ def _build(what: str, build: Callable[[Path], Path], opened: ExitStack) -> Path:
         held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         opened.callback(os.close, held)
         hold(held)
-        say(f"pgmo: compiling {what} (once, a few seconds)")
+        say(f"pgmo: compiling {what} (a few seconds)")
         return build(folder)
     except (OSError, FileError) as error:
         raise AdapterError(
-            f"cannot compile {what}, which needs a temporary folder: "
-            f"{error}. Set TMPDIR to a folder that can be written and has room."
+            f"cannot compile {what} in a temporary folder: {error}. If the folder is the cause, set "
+            "TMPDIR to a folder that can be written and has room."
         ) from error
 
 

@@ -1,7 +1,7 @@
 """Search for the headers of the CUDA runtime in toolkits and in wheels that torch depends on.
 
-The adapter needs only a C++ compiler and these headers. The wheel of the CUDA runtime lacks the
-folder `crt`; triton's wheel, which torch's CUDA builds require, has all headers.
+To compile the CUDA adapter, pgmo needs only a C++ compiler and these headers. The wheel of the CUDA
+runtime lacks the folder `crt`. Triton's wheel, which torch's CUDA builds require, has all headers.
 """
 
 import os

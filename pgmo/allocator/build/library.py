@@ -13,13 +13,13 @@ _MESSAGE_BYTES = 4096
 
 
 def load_adapter(source: AdapterSource) -> "AdapterLibrary":
-    """Load a prebuilt adapter; without one, load the adapter that is compiled here once.
+    """Load a prebuilt adapter; without one, compile the adapter if needed and load it.
 
     Raise `AdapterError` if neither can be loaded.
     """
     ready = find_prebuilt(source)
     if ready is not None:
-        with suppress(AdapterError):  # the system's libraries are too old
+        with suppress(AdapterError):  # for example, the system's libraries are too old
             return AdapterLibrary(ready, source.what)
     with compiled_adapter(source) as path:
         return AdapterLibrary(path, source.what, adapter_path(source))

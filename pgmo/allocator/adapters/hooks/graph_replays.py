@@ -39,7 +39,7 @@ lie between `capture_begin` and the graph trees."""
 
 _MESSAGE_BYTES = 4096
 """Bytes of the buffer for the message of a failing replay; longer messages are cut. All replays
-share one buffer, because creating a buffer takes longer than the call."""
+share one buffer, because creating a buffer for each replay would take too long."""
 
 _NUMBER = "_pgmo_graph"
 """Attribute of an announced graph: its device and number."""

@@ -1,7 +1,7 @@
 """Allocations of optimizer state, reported to the CUDA adapter.
 
-An optimizer allocates its state in its first step, when activations have just been freed. The state
-lives to the end of the program. Among short-lived blocks, each tensor of the state would keep a
+An optimizer usually allocates its state in its first step, when activations have just been freed.
+The state lives to the end of the program. Among short-lived blocks, each tensor of the state would keep a
 whole page in use. So optimizer state gets separate pages.
 
     step ──▶ hook: lasting ──▶ [closure: not lasting] ──▶ state, update ──▶ hook: not lasting
@@ -37,7 +37,10 @@ def report_optimizer_state(library: AdapterLibrary) -> None:
 
 
 def stepped() -> list[Any]:
-    """Return the live optimizers that have stepped since `report_optimizer_state` was called."""
+    """Return the live optimizers that have begun a step since `report_optimizer_state`.
+
+    Steps inside compiled code do not count.
+    """
     return list(_stepped)
 
 
