@@ -24,15 +24,15 @@ class Heuristics:
     two are compared, and two more show which blocks of the compared iterations are freed."""
 
     longest_recording: int = 24
-    """Maximum number of iterations of one recording. Recordings are longer if structures
+    """Maximum number of iterations of one recording. Recordings are longer than usual if structures
     alternate, and after rare divergences. Unit: iterations. Reason: comparing more iterations takes
     too much time."""
 
     longest_period: int = 24
     """Maximum number of steps that pgmo treats as one iteration if requests repeat only after
     several steps. With 1, each step is an iteration. Unit: steps. Reason: if two models train in
-    turn, gradients of each model live through a step of the other. pgmo makes 96 driver calls per
-    step with a plan for each step, and none with one plan for both steps."""
+    turn, gradients of each model live through a step of the other. In a measured program, pgmo made
+    96 driver calls per step with a plan for each step, and none with one plan for both steps."""
 
     shortest_wait: int = 4
     """Length of the first BACKOFF of a program that does not repeat. Each BACKOFF is twice as long
@@ -75,15 +75,15 @@ class Heuristics:
     """Minimum number of pages that have moved without a plan before a plan serves, if iterations
     differ. Unit: multiple of the pages that are free between two iterations. Reason: one divergence
     from a plan moves about as many pages as are free, and a few iterations diverge before the plan
-    has the largest size of each request. With 0, Whisper takes 2.9 % more memory, and a
-    Trainer of transformers makes 520 driver calls per iteration instead of 37."""
+    has the largest size of each request. With 0, Whisper took 2.9 % more memory, and a
+    Trainer of transformers made 520 driver calls per iteration instead of 37."""
 
     worthwhile_share: float = 0.5
-    """Minimum share of a program that plans must serve to be kept. Unit: in replay, share of the
-    planned bytes; in a recording, share of the requested bytes; in the first iteration, share of
-    the requests. Reason: below this share, an arena costs more memory than it saves. In a first
-    iteration at another length, or after loading a checkpoint, the plan has at least half of the
-    requests."""
+    """Minimum share of a program that plans must serve to be kept. Unit: in replay, share of
+    the requested bytes, except blocks planned without a slot; in a recording, share of the
+    requested bytes; in the first iteration, share of the requests. Reason: below this share, an
+    arena costs more memory than it saves. In a first iteration at another length, or after loading
+    a checkpoint, the plan has at least half of the requests."""
 
     # --- threads ---
 

@@ -50,8 +50,8 @@ def record_once(device: object = None, *, name: str = "") -> Iterator[OnePass]:
     Raises:
         SessionError: if a session is open on the device or is opened inside the `with` block, or if
             there are too many requests to record.
-        AdapterError: if PyTorch is missing, or its allocator cannot be reached.
-        OptionError: if there is no such device.
+        AdapterError: if PyTorch or the device is missing, or pgmo's adapter cannot be installed.
+        OptionError: if `device` is no valid name.
     """
     session = optimize(device=device, pages=False, model_name=name, tags=True)
     adapter = adapter_of(device)
@@ -86,7 +86,7 @@ def record_once(device: object = None, *, name: str = "") -> Iterator[OnePass]:
                 profile = replace(profile, meta=replace(profile.meta, notes=notes))
             made.profile = profile
             if adapter.engine.recording_truncated:
-                raise SessionError("more was requested than can be recorded; record a part of it")
+                raise SessionError("there are too many requests to record; record a part of them")
         finally:
             _close(session)
 

@@ -108,7 +108,7 @@ def optimize(
 
     Raises:
         OptionError: if an option is invalid. Opening the session raises `AdapterError` if torch or
-            a needed compiler is missing, `FileError` or `PlanError` for a bad `plan`, and
+            a needed compiler is missing, `FileError` or `PlanError` for a bad `plan` or `save`, and
             `SessionError` if a session is open on the device and cannot share it.
 
     Example:

@@ -35,18 +35,18 @@ def phase(
 ) -> Iterator[Released]:
     """Run a phase of a program without the memory of objects that it does not use.
 
-    At the beginning and the end of the phase, all idle memory goes back to the card: pages,
-    including pages of arenas, and PyTorch's cached segments. During the phase, an inference engine
-    or another process may use this memory.
+    If pgmo serves the program, all idle memory goes back to the card at the beginning and the end
+    of the phase: pages, including pages of arenas, and PyTorch's cached segments. During the phase,
+    an inference engine or another process may use this memory.
 
     Listed objects keep their addresses, and must not be used while they sleep. An object stays
     asleep until a phase begins that does not list it, so consecutive phases copy nothing twice. At
     the end of an inner phase, the lists of the outer phase apply again. If a phase fails, all
     objects that fit on the card wake.
 
-    With one open session, a phase without a marked iteration counts as an iteration, unless the
-    session is paused or counts calls. Without a session, objects sleep only if `pgmo run` or
-    `pgmo.torch_allocator()` serves the program.
+    A phase without a marked iteration counts as an iteration of the open session, unless the
+    session is paused, counts calls or shares the device. Without a session, objects sleep only if
+    `pgmo run` or `pgmo.torch_allocator()` serves the program.
 
     Args:
         name: name of the phase, for messages.
@@ -151,8 +151,8 @@ class _DevicePhases:
         if awake > max(card, _LARGE):
             warn_user(
                 f"pgmo: {format_bytes(awake)} that were to sleep in the phase {lists.name!r} stay "
-                "on the card, usually because they were allocated before pgmo served the program: "
-                "start the program with `pgmo run`"
+                "on the card. If they were allocated before pgmo served the program, start it with "
+                "`pgmo run`. Memory that shares a page with other blocks cannot sleep"
             )
         self.wake(lists.name, waking)
         if again:  # just woken: they slept together with objects that are not listed

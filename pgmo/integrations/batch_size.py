@@ -25,7 +25,7 @@ def find_executable_batch_size(
     *,
     card: str | Card | None = None,
 ) -> Any:
-    """Replace `accelerate.utils.find_executable_batch_size`, with the same arguments.
+    """Decorate a function, like accelerate's decorator of this name with the same arguments.
 
     The decorated function is called with the largest batch that fits, at most
     `starting_batch_size`. If planning fails, pgmo warns and begins with `starting_batch_size`. If
@@ -89,7 +89,9 @@ def plan_arguments(
 
     Raises:
         RehearsalError: if the script cannot be rehearsed, or not even a batch of 1 fits.
-        OptionError: if no script is running, as in a notebook, or there is no card.
+        OptionError: if no script is running, as in a notebook, there is no card, or
+            `effective_batch` is below 1.
+        AdapterError: if there is no compiler for the rehearsal's stub.
 
     Example:
         >>> arguments = plan_arguments(TrainingArguments("out"), 256)  # doctest: +SKIP

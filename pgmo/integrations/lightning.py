@@ -32,7 +32,7 @@ def _bases() -> tuple[type, ...]:
         if not names:
             names = [name]
     if not names:
-        raise AdapterError("Lightning is not installed: pip install lightning")
+        raise AdapterError("Lightning cannot be imported: pip install lightning")
     return tuple(dict.fromkeys(sys.modules[name].Callback for name in names))
 
 
@@ -49,12 +49,13 @@ else:
 class PgmoCallback(_Callback):
     """Callback that opens a session of pgmo for a Lightning training.
 
-    An iteration ends when optimizers have stepped, even with gradient accumulation or several
-    optimizers in one `training_step`. During validation, the session is paused. Checkpoints store
-    the path of the saved plan, and a resumed training starts with this plan. If training runs out
-    of memory, the callback saves files that show what held the memory. Each process has its own
-    session, and all processes share one directory of plans. The trainer's loggers get the figures
-    of `pgmo.metrics` when the trainer logs. If no session can be opened, the callback only warns.
+    An iteration ends with each batch in which an optimizer has stepped, even with gradient
+    accumulation or several optimizers in one `training_step`. During validation, the session is
+    paused. Checkpoints store the path of the saved plan, and a resumed training starts with this
+    plan. If training runs out of memory, the callback saves files that show what held the memory.
+    Each process has its own session, and all processes share one directory of plans. The trainer's
+    loggers get the figures of `pgmo.metrics` when the trainer logs. If no session can be opened,
+    the callback only warns.
 
     Args:
         plan: a saved plan to start with, or its path.
@@ -200,6 +201,7 @@ class PgmoBatchSize(_Callback):
         Raises:
             OptionError: if the attribute does not exist, no script is running, or there is no card.
             RehearsalError: if the script cannot be rehearsed, or nothing fits.
+            AdapterError: if there is no compiler for the rehearsal's stub.
         """
         if stage != "fit":
             return

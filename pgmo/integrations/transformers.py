@@ -22,7 +22,7 @@ else:
         )
     except ImportError as error:
         raise AdapterError(
-            "transformers is not installed: pip install transformers accelerate"
+            f"transformers cannot be used ({error}): pip install -U transformers accelerate"
         ) from error
 
     class _Callback(TrainerCallback, ExportableState):

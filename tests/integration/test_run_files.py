@@ -69,7 +69,7 @@ def test_processes_of_one_program_share_a_directory_of_plans(tmp_path, monkeypat
     reports = [json.loads((tmp_path / f"run-rank{rank}.json").read_text()) for rank in "01"]
     first, second = (one["sessions"][0]["summary"] for one in reports)
     assert first["recorded"] > second["recorded"]  # the second run began with plans of the first
-    assert "which has 100.0% of the recorded requests" in second["notes"][0]
+    assert "which has 100.0% of the last iteration's requests" in second["notes"][0]
     plans = list((tmp_path / "plans").glob("*.pgmoplan"))
     assert len(plans) == 1
     shown = json.loads(run(tmp_path, "-m", "pgmo", "stats", "--json", ".").stdout)

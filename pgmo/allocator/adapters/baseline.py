@@ -30,7 +30,7 @@ class Baseline:
         peak_taken: the peak of `taken`.
         card: bytes of the whole card; 0 if unknown.
         requests: number of requests that the model has simulated.
-        retries: number of times that plain PyTorch would have freed its cache for a request, modelled.
+        retries: number of times that plain PyTorch would have freed its cache, modelled.
         failures: number of requests that were served, although plain PyTorch would have lacked
             memory, modelled.
         broken: 1 if the model has stopped or missed requests, so that its figures are wrong.

@@ -34,7 +34,7 @@ class DeviceMemory:
     def oversubscription(self, managed: int) -> float:
         """Return the ratio of `managed` bytes to free bytes; above 1, pages move over the bus.
 
-        If no byte is free, return 1.
+        Without free bytes, return 1 if `managed` is positive, else 0.
         """
         return managed / self.free if self.free else float(managed > 0)
 

@@ -12,7 +12,7 @@ _finding = new_reentrant_lock()
 
 
 def adapter_of(device: object, framework: str = "torch") -> Adapter:
-    """Return the adapter of a device; None stands for the current CUDA device, without CUDA the CPU.
+    """Return the adapter of a device; None is the current CUDA device or, without CUDA, the CPU.
 
     Raise `AdapterError` if the framework or the device is missing, or no adapter can be built.
     """

@@ -224,8 +224,8 @@ def _build(what: str, build: Callable[[Path], Path], opened: ExitStack) -> Path:
         return build(folder)
     except (OSError, FileError) as error:
         raise AdapterError(
-            f"cannot compile {what} in a temporary folder: {error}. If the folder is the cause, set "
-            "TMPDIR to a folder that can be written and has room."
+            f"cannot compile {what}, which needs a temporary folder: {error}. If the folder is the "
+            "cause, set TMPDIR to a folder that can be written and has room."
         ) from error
 
 

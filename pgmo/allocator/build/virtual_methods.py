@@ -117,7 +117,7 @@ def _methods(body: str, access: str) -> tuple[Method, ...]:
     there = len(_MARK.findall(body))
     if there != seen:
         raise UnreadableError(
-            f"the class has `virtual` or `override` {there} times, {there - seen} of them in no method"
+            f"the class has `virtual` or `override` {there} times, {there - seen} in no method"
         )
     return tuple(methods)
 

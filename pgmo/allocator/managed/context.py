@@ -41,8 +41,8 @@ class Managed:
         if backend != "native":
             raise AdapterError(
                 "unified memory needs the pools of PyTorch's own caching allocator, but the "
-                f"current allocator is {backend!r}; unset PYTORCH_CUDA_ALLOC_CONF, or do not "
-                "replace the allocator"
+                f"current allocator is {backend!r}; unset PYTORCH_ALLOC_CONF and "
+                "PYTORCH_CUDA_ALLOC_CONF, or do not replace the allocator"
             )
         torch.cuda.init()  # type: ignore[no-untyped-call]
         self.index = adapter.index
@@ -59,7 +59,7 @@ class Managed:
 
     @property
     def peak(self) -> int:
-        """Peak bytes of unified memory between `open` and `close`."""
+        """Peak bytes of unified memory since `open`, until `close`."""
         return self._held()[1] if self._peak_at_end is None else self._peak_at_end
 
     @property
@@ -78,7 +78,10 @@ class Managed:
         self._peak_at_end = self._held()[1]
 
     def renew(self) -> None:
-        """Free the cached memory by switching to a new pool: torch never empties a pool in use."""
+        """Free cached memory by switching to a new pool, because torch empties no pool in use.
+
+        After `close`, do nothing.
+        """
         if self._pool is not None:  # None if `managed` ended before the session
             self._end()
             self._begin()

@@ -32,7 +32,7 @@ class UnifiedAdapter(Adapter):
 
     @property
     def unified_memory(self) -> tuple[int, int]:
-        """Peak bytes of unified memory, and bytes that the card had free before."""
+        """Peak bytes of unified memory, and the card's free bytes when `managed` began."""
         return self.managed.peak, self.managed.card.free
 
     @property
@@ -81,7 +81,7 @@ class UnifiedAdapter(Adapter):
         self._adapter.empty_cache()
 
     def advise(self, text: str) -> None:
-        """Set the text that out-of-memory errors add."""
+        """Set the text to append to out-of-memory errors."""
         self._adapter.advise(text)
 
     def after_replay(self, plan: Plan) -> None:

@@ -18,8 +18,7 @@ from pgmo.user_warnings import warn_user
 def make_plan(profile: Profile, options: PlanningOptions) -> Plan:
     """Make a plan like `pgmo.plan`. If packers waste memory on several streams, search longer.
 
-    If the budget is impossible, warn and spill all blocks that have a slot, so that training
-    continues.
+    If the budget is impossible, warn and spill all blocks with a slot, so that training continues.
 
     Raises:
         KeyboardInterrupt: if Ctrl-C was pressed during planning.

@@ -4,7 +4,7 @@
     opening    a b s t c d          s, t: optimizer state, allocated in the first iteration
                                     and never freed, so it has no slot
 
-A recording shows which blocks only the first iteration allocates. The other requests of the first
+A recording shows which blocks only the first iteration allocates. Most other requests of the first
 iteration equal requests of later iterations. So the plan of the first iteration is a steady plan
 plus the blocks that only the first iteration allocates. All planned offsets stay, so blocks that
 outlive the first iteration lie where the second iteration expects them.

@@ -4,8 +4,8 @@
     profile B ─▶ plan B ─┴─▶ one arena per stream, as large as the largest plan needs
 
 Each iteration follows one plan, which the engine selects by the iteration's first requests. An
-*opening* is a plan of the program's first iteration. Only openings are in the engine while the
-first iteration runs.
+*opening* is a plan of the program's first iteration. While openings serve the first iteration, no
+other plan is in the engine.
 """
 
 from contextlib import ExitStack
@@ -95,8 +95,8 @@ class PlanSet:
 
         Raises:
             PlanError: if a plan is invalid or cannot be replayed.
-            AdapterError: if there is no memory for the arenas. The engine then has neither plans
-                nor arenas.
+            AdapterError: if there is no memory for the arenas, or no stream of the plans was used
+                yet. The engine then has neither plans nor arenas.
         """
         for planned in plans:
             if planned not in self.all:
@@ -227,7 +227,7 @@ def _ticks_after_use(plan: Plan, streams: NDArray[np.uint64]) -> NDArray[np.int6
 
 
 def check_replayable(plan: Plan, alignment: int) -> None:
-    """Raise `PlanError` if a plan is invalid, misaligned, empty, or not of a recorded iteration."""
+    """Raise `PlanError` if a plan is invalid, misaligned, without slots, or was not recorded."""
     validate(plan)
     if plan.alignment % alignment:
         raise PlanError(
@@ -240,7 +240,7 @@ def check_replayable(plan: Plan, alignment: int) -> None:
             "with one row per request; record one with pgmo.optimize()"
         )
     if not plan.arena:
-        raise PlanError("the plan has no blocks, so there is nothing to replay")
+        raise PlanError("the plan has no slots, so there is nothing to replay")
 
 
 def requests_of(plan: Plan | Profile) -> Iteration:

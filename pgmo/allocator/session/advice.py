@@ -10,8 +10,8 @@ from pgmo.units import format_bytes
 _MOST_BLOCKS = 10
 
 GOOD_SHARE = 0.999
-"""If slots serve less than this share of an iteration's planned bytes, out-of-memory errors list
-the reasons for misses."""
+"""If slots serve less than this share of an iteration's bytes, out-of-memory errors list the
+reasons for misses. Blocks that are planned without a slot do not count."""
 
 HOW_TO_NAME = "To see which modules and operators hold memory: `pgmo run`, or tags=True."
 
@@ -31,7 +31,7 @@ def while_recording(*, pages: bool) -> str:
     return (
         "pgmo is still recording: without a plan, memory is as fragmented as without pgmo.\n"
         "To train this batch here: record it on a larger card with save=, and start here with "
-        "plan=. With such a plan, slots already serve the first iteration."
+        "plan=. A plan that includes the first iteration serves from the first request."
     )
 
 
@@ -51,7 +51,7 @@ def while_replaying(
     ]
     reasons = [f"{n} {MISS_REASONS[why]}" for why, n in last.misses.items() if n] if last else []
     if reasons:
-        lines.append(f"Requests of the last iteration outside the plan: {'; '.join(reasons)}.")
+        lines.append(f"Requests of the last iteration without a slot: {'; '.join(reasons)}.")
     rows, sizes = _at_peak(plan)
     if len(rows):
         lines.append(f"The largest of the {len(rows)} blocks at the plan's peak:")
@@ -80,10 +80,10 @@ def _origin(profile: Profile | None, row: int) -> str:
 def _remedies(plan: Plan) -> list[str]:
     remedies = ["a smaller batch"]
     if bool(np.any(plan.varying)):
-        remedies.append("shorter sequences: the longest ones set the peak")
+        remedies.append("shorter sequences or smaller inputs: the plan has room for the largest")
     if bool(np.any(plan.end[plan.offset >= 0] > plan.start[plan.offset >= 0] + plan.ticks // 2)):
         remedies.append(
-            "pgmo.recompute or torch.utils.checkpoint, because blocks of the forward pass live long"
+            "pgmo.recompute or torch.utils.checkpoint, if blocks of the forward pass live long"
         )
     if plan.gap > 0.02:
         remedies.append(

@@ -42,7 +42,8 @@ class Installer:
     def install(self, plans: list[PlannedProfile], number: int) -> bool:
         """Replay these plans, beginning with plan `number`; return whether their arenas fit.
 
-        If they do not fit, the earlier plans serve. If no earlier plan fits, the session gives up.
+        If they do not fit, smaller earlier plans serve. If no earlier plan fits, the session gives
+        up. Raise `PlanError` if a new plan cannot be replayed.
         """
         before = self.plans.all
         try:
@@ -64,7 +65,7 @@ class Installer:
 
         The new plan has a slot of the largest size seen for each request. `grown` has the number
         and new bytes of each request that outgrew its slot. The old plan stays if the new arena
-        does not fit, or is at least as large as an arena that did not fit before.
+        does not fit, or if it is at least as large as an arena that did not fit before.
         """
         planned = self.plans.all[number]
         profile = planned.profile or planned.plan.profile()

@@ -146,7 +146,7 @@ class Lifecycle:
     # --- the end of an iteration ----------------------------------------------------------------
 
     def end_iteration(self, complete: bool) -> None:
-        """End an iteration; if incomplete, it gets no plan. A forked child must not call this."""
+        """End an iteration. An incomplete one gets no plan. A forked child must not call this."""
         try:
             self._end_iteration(complete)
         except PgmoError:
@@ -237,7 +237,7 @@ class Lifecycle:
             if self.joins_steps:
                 self.count_each_step()  # a single step may be short enough
                 return
-            self._installer.give_up("an iteration has more requests than can be recorded")
+            self._installer.give_up("the iterations have more requests than can be recorded")
             return
         self._recorder.next(statistics)
         may_join = self._joined.allowed and not len(self._plans) and not self._given.pending
@@ -251,7 +251,7 @@ class Lifecycle:
         if self._given.pending and not self._try_given(last):
             return
         if last and not self._recorder.requested:
-            self._installer.give_up("the iterations allocate nothing on this device")
+            self._installer.give_up("the recorded iterations allocate nothing on this device")
         elif last or self._finder.may_find_early:
             decision = self._finder.find(last)
             if decision is None:
@@ -375,7 +375,8 @@ class Lifecycle:
             self.state.warn(
                 "iterations do not follow their plan (in the last one, "
                 f"{statistics.known_rate:.0%} of the requests were planned, and slots served "
-                f"{served:.0%} of the planned bytes): recording again"
+                f"{served:.0%} of the bytes; blocks planned without a slot do not count): "
+                "recording again"
             )
             self.state.replans += 1
             self._record(length)

@@ -249,12 +249,12 @@ def _uninstall(adapter: Adapter) -> str:
     except AdapterError as error:
         # Harmless, because the engine now forwards all requests. Raising could hide an exception
         # of the program.
-        return f"pgmo stays beneath the allocator: {error}"
+        return f"pgmo could not be uninstalled and now only forwards requests: {error}"
     return ""
 
 
 def close(device: object = None) -> None:
-    """Close all open sessions, wherever they were opened.
+    """Close all sessions that the program has opened, wherever it opened them.
 
     Use this in notebooks, where an interrupted cell or a lost object can leave a session open.
     Tensors stay valid. Sessions that pgmo has opened by itself, as in `pgmo run` and `pgmo.wrap`,

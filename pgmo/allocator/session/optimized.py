@@ -55,5 +55,5 @@ class Optimized(Generic[P, R, S]):
         return self if instance is None else MethodType(self, instance)
 
     def close(self) -> None:
-        """Close the session; further calls of the function raise `SessionError`."""
+        """Close the session; further calls on this thread raise `SessionError`."""
         self.session.close()

@@ -86,7 +86,7 @@ class Options:
 
     @property
     def needs_any_plan(self) -> bool:
-        """Return whether a plan is needed even if no two iterations agree."""
+        """Return whether a profile or plan is needed even if no two iterations agree."""
         return self.record_only or self.budget is not None
 
     @property

@@ -40,7 +40,7 @@ class Recorder:
         self._sparing = False
         self._may_tag = False
         self._usual_length = self._length = heuristics.current.usual_recording
-        self._recorded: list[IterationStatistics] = []  # in this phase
+        self._recorded: list[IterationStatistics] = []  # in this recording
 
     def start(self, iteration: int, *, has_plans: bool, length: int = 0, tags: bool = True) -> None:
         """Drop the previous recording and begin a new one.

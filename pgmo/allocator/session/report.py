@@ -59,7 +59,7 @@ class SessionReport:
         return f"<pre>{escape(f'pgmo session ({state})')}\n{escape(str(self.summary()))}</pre>"
 
     def report(self, *, height: int = 900) -> NotebookFrame:
-        """Return a report page on the latest profile or plan. The page begins with the verdict.
+        """Return a report page on the latest profile or plan. The page begins with the summary.
 
         Args:
             height: height in a notebook, in pixels.

@@ -211,7 +211,7 @@ class Session(SessionReport):
             open_sessions.end(self._known)
         if lifecycle.collector.history_end is None:
             warn_user(
-                "a pgmo session ended without a single iteration, so it has done nothing: call "
+                "a pgmo session ended without a single iteration, so it made no plan: call "
                 "session.step() at the end of each iteration, or put each iteration into "
                 "session.iteration()"
             )
@@ -246,7 +246,8 @@ class Session(SessionReport):
 
         Raises:
             OptionError: if `of` or `state` has an invalid value.
-            SessionError: if the session is not open, inside `iteration()`, or during graph capture.
+            SessionError: if the session is not open, during graph capture, or while an iteration
+                may use the memory.
 
         Example:
             >>> print(session.release(state="host"))  # doctest: +SKIP

@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 MISS_REASONS: Mapping[str, str] = {
-    "persistent": "not planned: never freed while recording",
+    "persistent": "in the plan, but without a slot",
     "unknown": "not in the plan",
     "too_large": "larger than when it was planned",
     "occupied": "slot still held by its previous block",
-    "late": "slot overlaps a block that outlived its plan",
-    "no_arena": "arena not allocated",
+    "late": "slot overlaps a block that outlived its planned end",
+    "no_arena": "no arena for the stream, or no page available",
 }
 """Reasons why no slot served a request."""
 
@@ -55,8 +55,8 @@ class IterationStatistics:
         skipped: planned requests that did not occur.
         late: blocks that outlived their planned lifetime.
         plan: number of the plan that the iteration ended with; -1 while there is none.
-        bytes_unplanned: total bytes of requests to which the plan gives no slot, such as optimizer
-            state in the iteration that allocates it.
+        bytes_unplanned: total bytes of requests that are in the plan, but without a slot, such as
+            optimizer state in the iteration that allocates it.
         driver_calls: calls of the driver's virtual memory, by kind (`DRIVER_CALLS`).
         hand_overs: pages that came from another stream.
         waits_added: estimated number of waits for another stream that the program's own events do
@@ -101,7 +101,10 @@ class IterationStatistics:
 
     @property
     def planned_bytes_rate(self) -> float:
-        """Share of the requested bytes minus `bytes_unplanned` that slots served; 1 without any."""
+        """Share of the requested bytes minus `bytes_unplanned` that slots served; 1 without any.
+
+        Requests that are not in the plan lower it.
+        """
         planned = self.bytes_requested - self.bytes_unplanned
         return self.bytes_hit / planned if planned else 1.0
 

@@ -28,8 +28,7 @@ from pgmo.errors import OptionError, PgmoError, SessionError
 from pgmo.units import format_bytes
 
 NO_PAGES = (
-    "no state sleeps here: this session has no pages of a CUDA device, so only idle memory was "
-    "freed"
+    "no state sleeps here, because pgmo has no pages of a CUDA device: only idle memory is freed"
 )
 
 CAPTURED = "memory cannot be released while a CUDA graph is captured"
@@ -203,7 +202,7 @@ class Sleeping:
                 self.wake(sleep)
 
     def end(self) -> str:
-        """Wake all state for which there is memory. Return a warning about the rest, usually ""."""
+        """Wake all state for which there is memory. Return a warning about other state, or ""."""
         why = None
         for sleep in list(reversed(self.sleeps)):
             try:

@@ -75,8 +75,8 @@ def base_profile(item: pytest.Item) -> tuple[Profile | None, str]:
 def profile_name(item: pytest.Item, part: str = "") -> str:
     """Return the path of a test's profile below the folder of profiles, without the suffix.
 
-    The path is relative to the folder of the configuration file. Without a configuration file, the
-    path is relative to the folder in which pytest was started.
+    The path contains the path of the test's file, relative to the folder of the configuration file.
+    Without a configuration file, it is relative to the folder in which pytest was started.
     """
     config = item.config
     below = config.rootpath if config.inipath else config.invocation_params.dir

@@ -61,4 +61,4 @@ def test_a_rank_begins_with_its_own_plan_and_others_of_its_world_with_the_same(w
     assert ", the plan of rank 31 of 64" in own["notes"][0]
     other = train(folder, 64, "fsdp2", rank=63)["fsdp2"]
     assert 0 < other["recorded"] <= 2  # until an iteration has followed the plan
-    assert "which has 100.0% of the recorded requests" in other["notes"][0]
+    assert "which has 100.0% of the last iteration's requests" in other["notes"][0]

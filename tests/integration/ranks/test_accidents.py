@@ -45,6 +45,6 @@ def test_a_job_of_another_size_begins_with_a_plan_that_fits(tmp_path: Path) -> N
         assert with_pgmo == without
         (note,) = one["session"]["notes"]
         assert re.fullmatch(
-            r"began with job-\w+\.pgmoplan, which has .*% of the recorded requests", note
+            r"began with job-\w+\.pgmoplan, which has .*% of the last iteration's requests", note
         )
         assert one["session"]["recorded"] <= 2  # until an iteration follows the plan

@@ -1,8 +1,8 @@
 """Allocations of optimizer state, reported to the CUDA adapter.
 
 An optimizer usually allocates its state in its first step, when activations have just been freed.
-The state lives to the end of the program. Among short-lived blocks, each tensor of the state would keep a
-whole page in use. So optimizer state gets separate pages.
+The state lives to the end of the program. Among short-lived blocks, each tensor of the state would
+keep a whole page in use. So optimizer state gets separate pages.
 
     step ──▶ hook: lasting ──▶ [closure: not lasting] ──▶ state, update ──▶ hook: not lasting
 """

@@ -1,7 +1,7 @@
 """Pauses between recordings, and the count of iterations that diverged from their plan.
 
 iteration   a a a b a a a b | a a a b a a a b a a      a: planned, b: not
-divergences       1       2   └── recorded: b twice, and the frees of blocks that outlive it
+divergences       1       2   └── recorded: b twice, and the frees of blocks that outlive b
 """
 
 from pgmo.allocator import heuristics

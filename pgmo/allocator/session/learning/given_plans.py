@@ -35,7 +35,10 @@ class GivenPlans:
         self.pending = False
 
     def load(self) -> None:
-        """Read the plans; raise `FileError` or `PlanError` if they cannot be replayed."""
+        """Read the plans. Raise `FileError` or `PlanError` for a plan that cannot be replayed.
+
+        From a directory, such plans are left out instead.
+        """
         named = self._state.options.plan
         if isinstance(named, str | os.PathLike) and os.path.isdir(named):
             self.pending = self._load_directory(Path(named))
@@ -76,20 +79,23 @@ class GivenPlans:
         if not self.pending:
             self._choose(path, best)
             self._state.notes.append(
-                f"began with {path.name}, which has {share:.1%} of the recorded requests"
+                f"began with {path.name}, which has {share:.1%} of the last iteration's requests"
             )
         return not self.pending
 
     def refuse(self, latest: Iteration) -> None:
-        """Drop the plans, because none matches this program. Note this, or warn the user."""
+        """Drop the plans, because none matches this program. Warn about the session's plan.
+
+        If the session has only candidates from a directory, add a note instead of a warning.
+        """
         self.pending = False
         plan = self._state.plan
         if plan is None:
             share = self._best(latest)[-1]
             self._state.notes.append(
                 f"no plan in {self._folder} fits: the best of {len(self._candidates)} has "
-                f"{share:.1%} of the recorded requests, and {heuristics.current.known_share:.0%} "
-                "are needed; making a new plan"
+                f"{share:.1%} of the last iteration's requests, and "
+                f"{heuristics.current.known_share:.0%} are needed; making a new plan"
             )
             return
         explanation = compare(requests_of(plan), latest).explanation
@@ -110,7 +116,7 @@ class GivenPlans:
         self._folder = folder
         self._candidates = list(directory.all(self._alignment))
         if not self._candidates:
-            self._state.notes.append(f"{folder} has no plan for this model yet")
+            self._state.notes.append(f"{folder} has no usable plan for this model")
         return bool(self._candidates)
 
     def _best(self, latest: Iteration) -> tuple[Path, Plan, float]:

@@ -1,11 +1,11 @@
-"""Rule that decides whether a plan's arena saves memory, compared with windows.
+"""Rule that decides whether a plan pays, compared with windows.
 
     pages held, if only windows serve               [ live blocks ][ holes ][ fragments ]
     pages held with the plan                        [ live blocks ][ holes ][ arena ]
 
 Windows serve requests by best fit, without a plan. Blocks alive at the end of an iteration were
 placed among blocks that have been freed since, so their pages have holes. Windows fill the holes in
-the next iteration. An arena cannot fill them, so it needs additional pages. If all iterations are
+the next iteration. An arena cannot fill holes, so it needs additional pages. If all iterations are
 equal, replay of a plan with enough pages maps no pages. Windows still map pages if streams lag
 behind each other. If lengths vary or structures alternate, each divergence from a plan moves pages
 out of the arena and back. docs/design.md lists the conditions of this rule.
@@ -31,8 +31,8 @@ class InstallationRule:
     """Comparison of plans with the windows that have served so far.
 
     Attributes:
-        moved: number of pages that were mapped at another address while no plan served, except in
-            iterations that created pages.
+        moved: number of pages that were mapped at another address while no plan served, since plans
+            were last removed. Iterations that created pages do not count.
         iterations: number of iterations over which `moved` was counted.
         removed: number of times that plans were removed because they served too little.
         pause: `iterations` and the process's requested bytes at the beginning of the last BACKOFF.
@@ -139,7 +139,7 @@ class InstallationRule:
         return self._state.options.needs_found_plans or not self._state.adapter.pages
 
     def _missing_pages(self, plans: list[PlannedProfile]) -> int:
-        """Return the number of pages beyond the peak of held pages that the largest plan needs."""
+        """Return the pages that the largest plan needs, minus the peak of held pages."""
         now = self._engine.statistics()
         largest = max(plans, key=lambda one: one.plan.arena)
         pages = _pages_of(largest) - _freed_pages(largest.plan)

@@ -132,7 +132,7 @@ class PlanFinder:
         useful = [(profile, steady) for profile, steady in profiles if np.any(profile.turns > 0)]
         if not useful:
             self._state.profile = profiles[-1][0]
-            return PlanDecision(reason="no block of an iteration is ever freed")
+            return PlanDecision(reason="its blocks are never freed, or are shared by streams")
         if not len(self._installer.plans):
             self._note_first(iterations, useful[-1][1])
         return self._plan_useful(iterations, useful, warning)
@@ -155,7 +155,7 @@ class PlanFinder:
         )
         if not plans:
             return PlanDecision(
-                reason="the framework has idle memory for all that an iteration needs"
+                reason="the framework has idle memory for all blocks that could have a slot"
             )
         plans, shown = self._installer.within_limit(plans, shown)
         self._state.profile, self._state.plan = plans[shown].profile, plans[shown].plan

@@ -4,8 +4,9 @@
     thread B         ( bypass )        ( bypass )
     engine     ...   serves A   ...   paused   ... serves A
 
-Requests between calls belong to no iteration. A call *bypasses* the session if it begins before the
-end of an earlier call has been processed. Pages or the framework serve the requests of that call.
+Requests between calls belong to no iteration. A call *bypasses* the session if it begins in a
+pause, or before the end of an earlier call has been processed. Pages or the framework serve the
+requests of that call.
 
 A call never waits, because a server's request must not wait for another request's plan. So this
 class has its own lock, which is held for a few instructions and never while waiting for another

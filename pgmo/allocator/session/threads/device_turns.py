@@ -4,9 +4,9 @@
     session B                ( iteration )              ( iteration )
     pages       ▓▓▓▓▓▓▓▓▓▓▓▓ ▓▓▓▓▓▓▓▓▓▓▓▓ ▓▓▓▓▓▓▓▓▓▓▓▓▓               memory of one arena
 
-Blocks in an arena live within an iteration, so sessions that take turns need the largest of their
-arenas, not the sum. A session's engine serves during its turn and is paused otherwise. Windows over
-the same pages serve requests outside all turns.
+Most blocks in an arena live within an iteration, so sessions that take turns need about the memory
+of their largest arena, not of all arenas. A session's engine serves during its turn and is paused
+otherwise. Windows over the same pages serve requests outside all turns.
 
 Waiting sessions get the turn in order of arrival. If a thread exits while it holds the turn, the
 turn becomes free.
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from pgmo.allocator.adapters.torch_cuda import TorchCuda
 
 PASSED_OVER = (
-    "another session has held the turn on this device for {:.0f} s; until that turn ends, "
-    "iterations run without a plan, from pages: end that session's iterations, or close it"
+    "this session has waited {:.0f} s for its turn on the device, so its iteration runs without a "
+    "plan, from pages: end the iterations of the other sessions, or close these sessions"
 )
 
 
@@ -181,7 +181,7 @@ class DeviceTurn:
             queue.changed.notify_all()
 
     def ran_without_turn(self) -> None:
-        """Notify the other sessions that this session allocated before its first turn.
+        """Notify the other sessions if this session allocated before its first turn.
 
         Opening a session takes no turn, because another thread may run its iterations.
         """

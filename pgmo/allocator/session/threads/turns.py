@@ -126,8 +126,8 @@ class Turns:
             )
         if self.is_inside:
             raise SessionError(
-                f"{call} was called inside session.iteration(), which uses the memory that "
-                "it would give back; call it between two iterations"
+                f"{call} was called inside an iteration, which may use the memory that it would "
+                "give back; call it between two iterations"
             )
 
     @property

@@ -18,8 +18,8 @@ FEWEST_SPANS = 8
 """Minimum number of spans to compare. Fewer spans may rise by chance or during warm-up."""
 
 MANY_RISES = 11
-"""From this number of changes between spans on, a quarter of the changes may be falls, because
-Python's garbage collector sometimes frees cycles. Among fewer changes, no fall is allowed."""
+"""From this number of changes between spans on, a quarter of the changes need not be rises, because
+Python's garbage collector sometimes frees cycles. Among fewer changes, each must be a rise."""
 
 SKIPPED = 2
 """Minimum number of iterations skipped at the beginning, which allocate optimizer state and caches.
@@ -44,7 +44,8 @@ class LiveGrowth:
         rate: bytes per iteration.
         grown: bytes by which live memory grew in the latest `iterations`.
         iterations: number of iterations.
-        origin: module or operator that requested the blocks that stay, in one line; "" if unknown.
+        origin: module or operator with most bytes of the blocks that stay, in one line; "" if
+            unknown.
         kept: references that keep the blocks that stay, one line each; empty if unknown.
     """
 
@@ -55,7 +56,7 @@ class LiveGrowth:
     kept: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        place = f", requested by {self.origin}" if self.origin else ""
+        place = f", the largest part requested by {self.origin}" if self.origin else ""
         return (
             f"live memory grows by {format_bytes(round(self.rate))} in each iteration ("
             f"{format_bytes(self.grown)} in the last {self.iterations}){place}"

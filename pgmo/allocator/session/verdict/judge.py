@@ -77,8 +77,8 @@ def _why_no_slots(summary: Summary) -> str:
         return "no iteration has followed its plan yet"
     if summary.iterations < _FEW:
         return (
-            "a plan needs two iterations that agree, and one more that shows what is freed later; "
-            f"there were {summary.iterations}"
+            "a plan usually needs a first iteration, two that agree, and one more that shows late "
+            f"frees; iterations so far: {summary.iterations}"
         )
     return f"none of the {summary.iterations} iterations could be planned yet"
 

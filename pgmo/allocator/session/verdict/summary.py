@@ -218,7 +218,7 @@ class Summary:
         if self.waited:
             parts.append(f"{self.waited} without a plan or a recording")
         if self.uncounted:
-            parts.append(f"{self.uncounted} without pgmo")
+            parts.append(f"{self.uncounted} without slots (not counted)")
         return ", ".join(parts)
 
     def _run_from_slots(self) -> list[str]:

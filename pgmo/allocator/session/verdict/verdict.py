@@ -15,7 +15,7 @@ class Verdict:
     Args:
         sentence: the sentence, without "pgmo:" and without a full stop.
         basis: which figures were counted, and which were modelled.
-        reason: reason why no slot has served; "" if one has.
+        reason: reason why no slot has served, or why none serves any more; else "".
         wrong: invariants that the figures violate; each violation is a bug in pgmo.
         taken: peak of the bytes taken from the device; 0 if unknown.
         plain: `reserved_bytes.all.peak` that plain PyTorch would have; 0 if unknown.

@@ -236,7 +236,7 @@ def test_a_cache_that_cannot_be_written_is_said_and_done_without(
     monkeypatch.setattr(compiling, function, refusing(error))
     assert [answer(), answer()] == [42, 42]
     said = capfd.readouterr().err
-    assert said.count(f"cannot be written: {error.strerror}. To keep it, set PGMO_CACHE_DIR") == 2
+    assert said.count(f"cannot be used: {error.strerror}. To keep it, set PGMO_CACHE_DIR") == 2
     assert not adapter_path(SOURCE).exists()
 
 
@@ -247,7 +247,7 @@ def test_a_full_disk_is_found_out_after_compiling_once(monkeypatch, capfd):
     monkeypatch.setattr(os, "fsync", full)
     assert answer() == 42
     said = capfd.readouterr().err
-    assert "cannot be written: No space left on device" in said
+    assert "cannot be used: No space left on device" in said
     assert said.count("compiling the adapter") == 1
     folder = adapter_path(SOURCE).parent
     assert [one.suffix for one in folder.iterdir()] == [".lock"]

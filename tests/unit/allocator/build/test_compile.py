@@ -107,7 +107,7 @@ def test_the_compilers_files_go_with_it(tiny_sources, tmp_path, monkeypatch):
 
 def test_no_room_to_compile(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
-    with pytest.raises(AdapterError, match="Set TMPDIR"):
+    with pytest.raises(AdapterError, match="set TMPDIR"):
         answer()
 
 

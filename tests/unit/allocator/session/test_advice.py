@@ -34,8 +34,8 @@ def test_what_the_plan_needs_and_who_holds_its_peak():
         "The largest of the 2 blocks at the plan's peak:",
         "    5.00 MiB  aten.add (optimizer)",
         "    3.00 MiB  GPT.blocks.3, aten.addmm (forward)",
-        "What helps: a smaller batch; pgmo.recompute or torch.utils.checkpoint, because blocks "
-        "of the forward pass live long.",
+        "What helps: a smaller batch; pgmo.recompute or torch.utils.checkpoint, if blocks of "
+        "the forward pass live long.",
     ]
 
 
@@ -107,7 +107,7 @@ def test_a_program_without_a_plan_is_not_said_to_be_recorded(adapter):
                 addresses.append(adapter.request(64))
         assert session.phase == "backoff"
         assert adapter.advice.startswith(
-            "pgmo has no plan for this program: no block of an iteration is ever freed."
+            "pgmo has no plan for this program: its blocks are never freed, or are shared by "
         )
     for address in addresses:
         adapter.free(address)

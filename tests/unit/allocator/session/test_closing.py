@@ -82,7 +82,7 @@ def test_a_session_that_is_lost_warns_of_what_could_not_be_undone(adapter, monke
     session = open_session(adapter).__enter__()
     run(Loop(adapter, LAYERS), session, 6)
     monkeypatch.setattr(adapter, "uninstall", refuse)
-    with pytest.warns(UserWarning, match="stays beneath the allocator: the allocator was exch"):
+    with pytest.warns(UserWarning, match="only forwards requests: the allocator was exchanged"):
         del session
     monkeypatch.undo()
     adapter.uninstall()

@@ -49,7 +49,7 @@ def test_without_pages_no_state_sleeps_and_it_is_said(adapter):
 @pytest.mark.parametrize("call", ["release", "phase"])
 def test_inside_of_an_iteration_nothing_is_given_back(adapter, call):
     with open_session(adapter) as session, session.iteration():
-        with pytest.raises(SessionError, match=rf"{call}\(\) was called inside session\.iter"):
+        with pytest.raises(SessionError, match=rf"{call}\(\) was called inside an iteration"):
             if call == "release":
                 session.release()
             else:

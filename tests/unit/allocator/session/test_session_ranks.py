@@ -52,7 +52,7 @@ def test_a_rank_without_a_plan_takes_the_one_that_it_follows(tmp_path, rank):
     summary = session.summary()
     assert 0 < summary.recorded <= 2  # until an iteration has followed the plan
     assert session.profile is not None
-    assert "which has 100.0% of the recorded requests" in summary.notes[0]
+    assert "which has 100.0% of the last iteration's requests" in summary.notes[0]
 
 
 def test_a_rank_whose_program_differs_records_its_own(tmp_path, rank):
@@ -60,7 +60,7 @@ def test_a_rank_whose_program_differs_records_its_own(tmp_path, rank):
     train(save=tmp_path)
     rank(1, 4)
     summary = train(OTHER, plan=tmp_path, save=tmp_path).summary()
-    assert "fits: the best of 1 has 0.0% of the recorded requests" in summary.notes[0]
+    assert "fits: the best of 1 has 0.0% of the last iteration's requests" in summary.notes[0]
     for number, layers in ((0, LAYERS), (1, OTHER)):
         rank(number, 4)
         assert train(layers, plan=tmp_path).summary().recorded == 0
@@ -80,7 +80,7 @@ def test_the_directory_of_plans_may_be_named_before_it_is_there(tmp_path, rank):
     folder = tmp_path / "plans"
     rank(1, 2)
     summary = train(plan=folder, save=folder).summary()
-    assert summary.notes == (f"{folder} has no plan for this model yet",)
+    assert summary.notes == (f"{folder} has no usable plan for this model",)
     assert train(plan=folder, save=folder).summary().recorded == 0
 
 

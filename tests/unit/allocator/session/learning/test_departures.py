@@ -82,7 +82,7 @@ def test_a_plan_that_serves_too_little_is_removed(adapter):
     loop, noise = Loop(adapter, LAYERS), Noise(adapter, 30, LARGE)
     with open_session(adapter) as session:
         noisy(adapter, session, loop, 6)
-        with pytest.warns(UserWarning, match="of the planned bytes.: recording again"):
+        with pytest.warns(UserWarning, match="do not count.: recording again"):
             noisy(adapter, session, loop, 20, noise)
         assert adapter.engine.statistics()["arenas"] == 0
         assert Phase.BACKOFF in {one.phase for one in session.history}
