@@ -35,15 +35,15 @@ class Heuristics:
     96 driver calls per step with a plan for each step, and none with one plan for both steps."""
 
     shortest_wait: int = 4
-    """Length of the first BACKOFF of a program that does not repeat. Each BACKOFF is twice as long
-    as the previous one. A session also begins to serve another thread after that thread has ended
-    this number of iterations while the served thread ended none. Unit: iterations. Reason: a
-    program may only be warming up, and a thread may run only a few iterations."""
+    """Length of the first BACKOFF. Each BACKOFF is twice as long as the previous one. A session
+    also begins to serve another thread after that thread has ended this number of iterations while
+    the served thread ended none. Unit: iterations. Reason: a program may only be warming up, and a
+    thread may run only a few iterations."""
 
     longest_backoff: int = 256
-    """Maximum length of a BACKOFF of a program that does not repeat. Also the maximum distance of
-    two plans of a program whose sizes keep growing, and the minimum distance of two tagged
-    recordings. Unit: iterations. Reason: a program may begin to repeat later."""
+    """Maximum length of a BACKOFF. Also the maximum distance of two plans of a program whose sizes
+    keep growing, and the minimum distance of two tagged recordings. Unit: iterations. Reason: a
+    program may begin to repeat later."""
 
     # --- following a plan ---
 

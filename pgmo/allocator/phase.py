@@ -41,8 +41,8 @@ def phase(
 
     Listed objects keep their addresses, and must not be used while they sleep. An object stays
     asleep until a phase begins that does not list it, so consecutive phases copy nothing twice. At
-    the end of an inner phase, the lists of the outer phase apply again. If a phase fails, all
-    objects that fit on the card wake.
+    the end of an inner phase, the lists of the outer phase apply again. If a phase fails,
+    sleeping objects wake, the latest first, until one does not fit on the card.
 
     A phase without a marked iteration counts as an iteration of the open session, unless the
     session is paused, counts calls or shares the device. Without a session, objects sleep only if

@@ -36,9 +36,10 @@ class PgmoTrainerCallback(_Callback):
     the session is paused. Checkpoints store the path of the saved plan in `trainer_state.json`. If
     the program runs out of memory, the callback saves files that show what held the memory. Each
     process has its own session, and all processes share one directory of plans. With several
-    devices in one process, or if the session cannot be opened, the callback only warns. The
-    trainer's training logs also get the figures of `pgmo.metrics`. For this purpose, importing this
-    module replaces `CallbackHandler.on_log` of transformers in the whole process.
+    devices in one process, an unsupported device, or if the session cannot be opened, the callback
+    only warns. The trainer's training logs also get the figures of `pgmo.metrics`. For this
+    purpose, importing this module replaces `CallbackHandler.on_log` of transformers in the whole
+    process.
 
     Args:
         plan: a saved plan to start with, or its path.

@@ -57,7 +57,10 @@ class TorchCpu(Adapter):
         raise AdapterError("the CPU's memory is the host's: there is nowhere to spill to")
 
     def empty_cache(self, *, pages: bool = False) -> None:
-        """Return idle pages of arenas to the system; while slots serve, only of removed arenas."""
+        """Return malloc's free memory and idle pages of arenas to the system.
+
+        While slots serve, only pages of removed arenas are returned.
+        """
         self.engine.return_idle()
 
     def spare_memory(self, on: bool) -> None:

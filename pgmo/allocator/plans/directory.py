@@ -61,7 +61,7 @@ class PlanDirectory:
         """Write all plans to one file and each profile to its own file, or raise `FileError`.
 
         A rank writes plans only if no rank has saved equal plans. The rank removes the files of its
-        earlier plan, unless another rank's `.txt` names that plan. If another rank saves the same
+        earlier plan, unless a rank's `.txt` names that plan. If another rank saves the same
         earlier plan at this moment, the plan's file may be lost. Then the next run of that rank
         starts without its own plan.
 

@@ -22,7 +22,7 @@ from pgmo.profiler.profile import NEVER
 
 
 def openings(recorded: Plan, steady: list[Plan]) -> list[Plan]:
-    """Return plans of the first iteration: one for each similar steady plan, or only `recorded`."""
+    """Return a plan of the first iteration for each similar steady plan; `recorded` without any."""
     made = [_with_opening_blocks(recorded, plan) for plan in steady]
     return [one for one in made if one is not None] or [recorded]
 

@@ -1,4 +1,4 @@
-"""Advice for out-of-memory errors. A session renews it when its plan or phase changes."""
+"""Advice for out-of-memory errors. A session renews it when its plan or state changes."""
 
 import numpy as np
 

@@ -120,8 +120,10 @@ class Installer:
         self.plans.clear()
         self._state.phase = Phase.BYPASS
         self._state.gave_up = reason
+        pages = self._state.adapter.pages
+        self._state.adapter.advise(advice.without_plan(reason, pages=pages))
         instead = "pages serve everything, without a plan"
-        if not self._state.adapter.pages:
+        if not pages:
             instead = "the framework's own allocator serves everything"
         self._state.warn(f"{reason}; {instead}")
 

@@ -47,6 +47,7 @@ from pgmo.profiler.profile import Profile
 from pgmo.profiler.recording import split
 
 _NO_LIMIT = 1 << 62
+_RECORD_ONLY = "the session was opened with record_only"
 
 
 class Lifecycle:
@@ -135,7 +136,7 @@ class Lifecycle:
             return summary
         why = state.gave_up
         if not why and self._options.record_only:
-            why = "the session was opened with record_only"
+            why = _RECORD_ONLY
         return replace(summary, verdict=judge(summary, self._adapter.baseline(), why))
 
     def recording(self) -> Profile | None:
@@ -282,6 +283,7 @@ class Lifecycle:
         elif not decision.reason:
             self._recorder.stop()
             self.state.phase = Phase.BYPASS
+            self._adapter.advise(advice.without_plan(_RECORD_ONLY, pages=self._adapter.pages))
         # Earlier plans stay if they serve enough, or if an option requires a plan.
         elif (
             decision.keeps

@@ -12,7 +12,7 @@ it, so the next copy reuses blocks of equal size."""
 
 
 class HostCopy:
-    """Host copy of the contents of runs of pages: address and bytes of each run, ascending."""
+    """Host copy of runs of pages. `runs`: address and bytes of each run, in ascending order."""
 
     def __init__(self, adapter: "TorchCuda", runs: Iterable[tuple[int, int]]) -> None:
         self._adapter = adapter

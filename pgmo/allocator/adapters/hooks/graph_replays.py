@@ -47,7 +47,8 @@ _NUMBER = "_pgmo_graph"
 _numbers = itertools.count(1)
 
 _launching = RLock()
-"""Lock held from before a launch until the launch's event is recorded, and during `capture_end`."""
+"""Lock held from before a launch until its event is recorded, during `capture_end`, and while a
+graph gets pages of its own."""
 
 
 def graphs_share_pages() -> bool:

@@ -19,7 +19,7 @@ class Summary:
     Args:
         iterations: number of iterations.
         recorded: iterations in `RECORD`.
-        replayed: iterations in `REPLAY`; the next five fields count only these.
+        replayed: iterations in `REPLAY`. The next five fields count only these iterations.
         requests: number of requests.
         hits: requests served from slots.
         bytes_requested: total bytes of requests.

@@ -90,6 +90,18 @@ def test_advice_follows_the_phases(adapter):
         assert Phase.RECORD in [one.phase for one in session.history[6:]]
 
 
+def test_a_session_without_further_recordings_is_not_said_to_be_recording(adapter):
+    with open_session(adapter, record_only=True) as session:
+        run(Loop(adapter, LAYERS), session, 6)
+        assert session.phase == "bypass"
+        assert adapter.advice.startswith("pgmo has no plan for this program: the session was")
+    with open_session(adapter) as session:
+        with pytest.warns(UserWarning, match="allocate nothing"):
+            for _ in range(6):
+                session.step()
+        assert adapter.advice.startswith("pgmo has no plan for this program: the recorded iter")
+
+
 @pytest.mark.parametrize("pages", [False, True])
 def test_while_recording_a_plan_is_proposed_where_no_pages_serve(adapter, pages):
     adapter.pages = pages
