@@ -55,7 +55,7 @@ class Adapter(ABC):
 
     @property
     def unified_memory(self) -> tuple[int, int]:
-        """Peak of unified memory, and the card's free bytes before its use; 0, 0 without a use."""
+        """Peak bytes of unified memory, and the card's free bytes before; 0, 0 if unused."""
         return 0, 0
 
     @property
@@ -110,7 +110,7 @@ class Adapter(ABC):
 
     @abstractmethod
     def empty_cache(self, *, pages: bool = False) -> None:
-        """Return unused memory to the system. A session with pages needs `pages` for this."""
+        """Return unused memory to the system; in a session with pages, only if `pages` is set."""
 
     def spare_memory(self, on: bool) -> None:  # noqa: B027
         """Switch the framework's allocator between a low peak (on) and speed, if it can switch."""

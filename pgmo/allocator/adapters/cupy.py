@@ -106,7 +106,7 @@ class Cupy(Adapter):
             self._allocator = None
 
     def take_arena(self, size: int, stream: int) -> Memory | None:
-        """Allocate a block of the allocator beneath on a stream; None if it was never used."""
+        """Allocate a block of the allocator beneath; return None if the stream was never used."""
         handle = self._route.handle(stream)
         if handle is None:
             return None
@@ -190,15 +190,15 @@ def cupy_adapter(index: int | None = None) -> Cupy:
 
 
 def cupy_allocator() -> _core.CupyAllocator:
-    """Return pgmo's allocator for `cupy.cuda.set_allocator`, made on top of CuPy's current one.
+    """Return an allocator of pgmo for `cupy.cuda.set_allocator`.
 
     `pgmo.optimize(framework="cupy")` does not need this call: a session installs the allocator, and
     uninstalls it at the end. If the program has installed the allocator, sessions use it and keep
     it installed. While no session is open, the allocator beneath serves all requests.
 
     Returns:
-        A function that takes a size in bytes and returns a `cupy.cuda.MemoryPointer`; the current
-        allocator if it is pgmo's.
+        CuPy's current allocator if it is pgmo's, else a new allocator on top of it. Called with a
+        size in bytes, it returns a `cupy.cuda.MemoryPointer`.
 
     Raises:
         AdapterError: if CuPy is missing.

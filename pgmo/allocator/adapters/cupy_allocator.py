@@ -3,7 +3,7 @@
     cupy.ndarray ──▶ CupyAllocator ──allocate──▶ engine ──▶ a slot:  UnownedMemory ─▶ Block
                           └──miss──▶ the allocator beneath ──▶ UnownedMemory ─▶ Block
 
-If CuPy drops the last reference to a native `Block`, the destructor frees the memory. A block of
+When CuPy drops the last reference to a native `Block`, its destructor frees the memory. A block of
 the allocator beneath has a `Block` only if it was allocated while the engine recorded or served.
 Requests and frees run in native code (csrc/bindings/cupy_allocator.cpp). This module installs the
 allocator, and handles failures of the allocator beneath.

@@ -174,7 +174,7 @@ def _write(
 
 
 def find_profile(given: object, plan: Plan) -> Profile | None:
-    """Return the profile next to a plan's file; None without a file or a profile of the plan."""
+    """Return the profile next to a plan's file; None if it is missing or of another plan."""
     if not isinstance(given, str | os.PathLike):
         return None
     try:

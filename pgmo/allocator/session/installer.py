@@ -42,8 +42,8 @@ class Installer:
     def install(self, plans: list[PlannedProfile], number: int) -> bool:
         """Replay these plans, beginning with plan `number`; return whether their arenas fit.
 
-        If they do not fit, smaller earlier plans serve. If no earlier plan fits, the session gives
-        up. Raise `PlanError` if a new plan cannot be replayed.
+        If they do not fit, the earlier plans serve if they are smaller and fit. Otherwise the
+        session gives up. Raise `PlanError` if a new plan cannot be replayed.
         """
         before = self.plans.all
         try:

@@ -202,7 +202,10 @@ class Sleeping:
                 self.wake(sleep)
 
     def end(self) -> str:
-        """Wake all state for which there is memory. Return a warning about other state, or ""."""
+        """Wake all state for which there is memory.
+
+        Return a warning if state still sleeps, else "".
+        """
         why = None
         for sleep in list(reversed(self.sleeps)):
             try:

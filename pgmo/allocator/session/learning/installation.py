@@ -139,7 +139,7 @@ class InstallationRule:
         return self._state.options.needs_found_plans or not self._state.adapter.pages
 
     def _missing_pages(self, plans: list[PlannedProfile]) -> int:
-        """Return the pages that the largest plan needs, minus the peak of held pages."""
+        """Return the number of pages that the largest plan needs, minus the peak of held pages."""
         now = self._engine.statistics()
         largest = max(plans, key=lambda one: one.plan.arena)
         pages = _pages_of(largest) - _freed_pages(largest.plan)

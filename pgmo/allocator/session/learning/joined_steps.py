@@ -31,7 +31,7 @@ class JoinedSteps:
         engine.set_steps(1)
 
     def join(self, period: int) -> bool:
-        """Join the iterations of a period into one; return False if it is below 2 or too long."""
+        """Join the iterations of a period into one; return False if the period is 1 or too long."""
         steps = self.steps * period
         if period <= 1 or steps > heuristics.current.longest_period:
             return False
