@@ -112,7 +112,7 @@ def test_without_a_model_there_are_two_facts():
 
 def test_the_share_from_slots_is_of_the_whole_run():
     text = str(summary(verdict=judge_device(FIGURES)))
-    assert "80 % of the 1000 B that all 20 iterations requested came from slots, from" in text
+    assert "80 % of the 1000 B that all 20 iterations requested came from slots; iteration" in text
     text = str(summary(verdict=judge_device(FIGURES), replayed=10, uncounted=6))
     assert "80 % of the 1000 B that the 14 counted iterations requested" in text
 
