@@ -38,8 +38,7 @@ class PgmoTrainerCallback(_Callback):
     process has its own session, and all processes share one directory of plans. With several
     devices in one process, an unsupported device, or if the session cannot be opened, the callback
     only warns. The trainer's training logs also get the figures of `pgmo.metrics`. For this
-    purpose, importing this module replaces `CallbackHandler.on_log` of transformers in the whole
-    process.
+    purpose, importing this module replaces transformers' `CallbackHandler.on_log`.
 
     Args:
         plan: a saved plan to start with, or its path.

@@ -92,9 +92,7 @@ class Adapter(ABC):
 
     @abstractmethod
     def take_arena(self, size: int, stream: int) -> Memory | None:
-        """Allocate `size` bytes for an arena; with `pages`, only reserve addresses.
-
-        Return None if the stream was never used.
+        """Allocate `size` bytes (with `pages`, addresses) for an arena; None for an unused stream.
 
         Raises:
             AdapterError: if memory or addresses are short.

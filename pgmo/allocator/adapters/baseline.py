@@ -76,10 +76,7 @@ class _Figures(ctypes.Structure):
 
 
 def environment_settings(environment: Mapping[str, str] = os.environ) -> AllocatorSettings | None:
-    """Return the environment's settings of PyTorch's allocator; None if they are not modelled.
-
-    Invalid settings are not modelled.
-    """
+    """Return PyTorch's allocator settings from `environment`; None if invalid or not modelled."""
     text = ",".join(filter(None, (environment.get(name) for name in _VARIABLES)))
     try:
         return AllocatorSettings.from_text(text)

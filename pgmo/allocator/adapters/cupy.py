@@ -65,8 +65,7 @@ class Cupy(Adapter):
         self.version = str(cupy.__version__)
         self._cuda = cupy.cuda
         self._allocator: _core.CupyAllocator | None = None
-        # After a second import of pgmo, a new engine may serve: unlike PyTorch's adapters, routes
-        # belong to one session. `CupyRoute` keeps the engine, so `new_engine` is not needed.
+        # Not `new_engine`: after a second import, another route may serve. Each keeps its engine.
         self.engine = _core.Engine()
         self._route = _core.CupyRoute(self.engine)
 

@@ -57,10 +57,7 @@ class TorchCpu(Adapter):
         raise AdapterError("the CPU's memory is the host's: there is nowhere to spill to")
 
     def empty_cache(self, *, pages: bool = False) -> None:
-        """Return malloc's free memory and idle pages of arenas to the system.
-
-        While slots serve, only pages of removed arenas are returned.
-        """
+        """Return malloc's free memory and idle pages; while slots serve, only of removed arenas."""
         self.engine.return_idle()
 
     def spare_memory(self, on: bool) -> None:

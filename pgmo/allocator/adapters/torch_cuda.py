@@ -164,10 +164,7 @@ class TorchCuda(Adapter):
         self._ask_with("pgmo_survive", np.ascontiguousarray(foreign, np.uint64))
 
     def take_arena(self, size: int, stream: int) -> Memory | None:
-        """Reserve addresses for an arena; without pages, allocate a block of the framework.
-
-        Return None if the stream was never used.
-        """
+        """Reserve addresses for an arena; without pages, allocate a block of the framework."""
         if not self.library.ask("pgmo_knows_stream", self.index, ctypes.c_uint64(stream)):
             return None
         if self.pages:

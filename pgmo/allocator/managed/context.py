@@ -78,10 +78,7 @@ class Managed:
         self._peak_at_end = self._held()[1]
 
     def renew(self) -> None:
-        """Free cached memory by switching to a new pool, because torch empties no pool in use.
-
-        After `close`, do nothing.
-        """
+        """Free the cached memory by switching to a new pool: torch never empties a pool in use."""
         if self._pool is not None:  # None if `managed` ended before the session
             self._end()
             self._begin()

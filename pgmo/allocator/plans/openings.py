@@ -22,10 +22,7 @@ from pgmo.profiler.profile import NEVER
 
 
 def openings(recorded: Plan, steady: list[Plan]) -> list[Plan]:
-    """Return a plan of the first iteration for each steady plan that is similar to `recorded`.
-
-    If none is similar, return only `recorded`.
-    """
+    """Return plans of the first iteration: one per similar steady plan, else only `recorded`."""
     made = [_with_opening_blocks(recorded, plan) for plan in steady]
     return [one for one in made if one is not None] or [recorded]
 

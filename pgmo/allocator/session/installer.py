@@ -42,8 +42,7 @@ class Installer:
     def install(self, plans: list[PlannedProfile], number: int) -> bool:
         """Replay these plans, beginning with plan `number`; return whether their arenas fit.
 
-        If they do not fit, the earlier plans serve if they are smaller and fit. Otherwise the
-        session gives up. Raise `PlanError` if a new plan cannot be replayed.
+        If they do not fit, smaller earlier plans serve. If those do not fit, the session gives up.
         """
         before = self.plans.all
         try:

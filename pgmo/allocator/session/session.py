@@ -246,8 +246,7 @@ class Session(SessionReport):
 
         Raises:
             OptionError: if `of` or `state` has an invalid value.
-            SessionError: if the session is not open, during graph capture, or while an iteration
-                may use the memory.
+            SessionError: if the session is not open, during graph capture, or during an iteration.
 
         Example:
             >>> print(session.release(state="host"))  # doctest: +SKIP

@@ -101,10 +101,7 @@ class IterationStatistics:
 
     @property
     def planned_bytes_rate(self) -> float:
-        """Share of the requested bytes minus `bytes_unplanned` that slots served; 1 without any.
-
-        Requests that are not in the plan lower it.
-        """
+        """Share of `bytes_requested` that slots served, without `bytes_unplanned`; 1 for no bytes."""
         planned = self.bytes_requested - self.bytes_unplanned
         return self.bytes_hit / planned if planned else 1.0
 

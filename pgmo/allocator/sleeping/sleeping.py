@@ -202,10 +202,7 @@ class Sleeping:
                 self.wake(sleep)
 
     def end(self) -> str:
-        """Wake all state for which there is memory.
-
-        Return a warning if state still sleeps, else "".
-        """
+        """Wake all state that fits into memory. Return a warning if state still sleeps, or ""."""
         why = None
         for sleep in list(reversed(self.sleeps)):
             try:

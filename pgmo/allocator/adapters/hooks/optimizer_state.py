@@ -37,10 +37,7 @@ def report_optimizer_state(library: AdapterLibrary) -> None:
 
 
 def stepped() -> list[Any]:
-    """Return the live optimizers that have begun a step since `report_optimizer_state`.
-
-    Steps inside compiled code do not count.
-    """
+    """Return the live optimizers that have stepped, outside compiled code, since reports began."""
     return list(_stepped)
 
 

@@ -35,10 +35,7 @@ class GivenPlans:
         self.pending = False
 
     def load(self) -> None:
-        """Read the plans. Raise `FileError` or `PlanError` for a plan that cannot be replayed.
-
-        From a directory, such plans are left out instead.
-        """
+        """Read the plans; raise `FileError` or `PlanError` if a plan outside a directory is bad."""
         named = self._state.options.plan
         if isinstance(named, str | os.PathLike) and os.path.isdir(named):
             self.pending = self._load_directory(Path(named))
@@ -84,10 +81,7 @@ class GivenPlans:
         return not self.pending
 
     def refuse(self, latest: Iteration) -> None:
-        """Drop the plans, because none matches this program. Warn about the session's plan.
-
-        If the session has only candidates from a directory, add a note instead of a warning.
-        """
+        """Drop the plans, because none matches. Warn, or add a note if the session had no plan."""
         self.pending = False
         plan = self._state.plan
         if plan is None:

@@ -44,8 +44,7 @@ class LiveGrowth:
         rate: bytes per iteration.
         grown: bytes by which live memory grew in the latest `iterations`.
         iterations: number of iterations.
-        origin: module or operator with most bytes of the blocks that stay, in one line; "" if
-            unknown.
+        origin: module or operator with most bytes of staying blocks, in one line; "" if unknown.
         kept: references that keep the blocks that stay, one line each; empty if unknown.
     """
 
