@@ -101,7 +101,7 @@ class IterationStatistics:
 
     @property
     def planned_bytes_rate(self) -> float:
-        """Share of `bytes_requested` that slots served, without `bytes_unplanned`; 1 for no bytes."""
+        """Share of bytes, without `bytes_unplanned`, that slots served; 1 without such bytes."""
         planned = self.bytes_requested - self.bytes_unplanned
         return self.bytes_hit / planned if planned else 1.0
 
