@@ -142,7 +142,10 @@ def find_compiler(what: str) -> list[str]:
     """Return the C++ compiler's command (`CXX`, g++, c++ or clang++), or raise `AdapterError`."""
     chosen = os.environ.get("CXX", "").strip()
     for candidate in (chosen,) if chosen else ("g++", "c++", "clang++"):
-        program, *arguments = shlex.split(candidate)  # as in CXX="ccache g++"
+        try:
+            program, *arguments = shlex.split(candidate)  # as in CXX="ccache g++"
+        except ValueError as error:
+            raise AdapterError(f"CXX={candidate!r} is no command: {error}") from None
         found = shutil.which(program)
         if found:
             return [found, *arguments]

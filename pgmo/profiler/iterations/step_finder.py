@@ -56,7 +56,7 @@ def best_effort(iterations: list[Iteration]) -> Steady | None:
         return None
     base = full[-2] if len(full) > 1 else full[-1]
     rows = {base.index: np.arange(len(base))}
-    explanation = f"only iteration {base.index} was recorded"
+    explanation = f"only iteration {base.index} has requests"
     if base is not full[-1]:
         # Align the next iteration, because it shows when blocks that outlive `base` are freed.
         rows[full[-1].index] = align(base, full[-1])

@@ -78,6 +78,9 @@ def test_compiler_named_in_cxx_that_is_not_there(monkeypatch):
     monkeypatch.setenv("CXX", "no-such-compiler")
     with pytest.raises(AdapterError, match=r"CXX is 'no-such-compiler' now"):
         answer()
+    monkeypatch.setenv("CXX", "g++ -DTEXT='open")
+    with pytest.raises(AdapterError, match=r"is no command: No closing quotation"):
+        answer()
 
 
 def test_failing_compilation_shows_the_errors(tiny_sources):

@@ -170,7 +170,7 @@ def test_empty_iterations_are_no_structure():
     assert find_steady(_iterations([], [], [])) is None
     assert best_effort(_iterations([], [])) is None
     assert find_steady([]) is None
-    assert best_effort(_iterations([8])).explanation == "only iteration 0 was recorded"
+    assert best_effort(_iterations([8])).explanation == "only iteration 0 has requests"
 
 
 @given(st.lists(st.lists(st.integers(1, 4), max_size=6), max_size=5))
