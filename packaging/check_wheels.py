@@ -145,7 +145,7 @@ def check(wheel: Path, place: Place, torch: str | None, cuda: str | None, stub: 
         usual = {"PATH": f"{place.folder / 'bin'}:{only_env(place.folder)}"}
         say("cuda loop", place.run("python", "-c", code, before=start, **usual).strip())
     if (place.folder / "cache").exists() and list((place.folder / "cache").rglob("*.so")):
-        raise WheelError("something was compiled, though no compiler should be found")
+        raise WheelError("an adapter was compiled although no compiler is on the PATH")
 
 
 def check_notices(wheel: Path) -> None:

@@ -4,7 +4,7 @@
     python bench/gpu/ranks.py --quick              a small network
 
 GPT-2 medium under DDP, and under FSDP2 with parameters in bfloat16, on one device, and on two if
-the machine has two. Each rank is a process, and all ranks of a run exist at the same time.
+the machine has two or more. Each rank is a process, and all ranks of a run exist at the same time.
 Efficiency is the live peak under the default allocator over the reserved peak, of the worst rank:
 of the whole run, and of the iterations after a session has settled. Losses and final weights are
 compared bit for bit. On the stub, the rank is one of eight in a fake process group.
@@ -74,19 +74,23 @@ def launch(job: dict[str, Any], world: int, budget: Budget) -> list[dict[str, An
 def row(
     contender: str, ranks: list[dict[str, Any]], default: list[dict[str, Any]]
 ) -> dict[str, Any]:
-    """Return a contender's figures, of its worst rank, with the default run's live bytes."""
-    pairs = list(zip(ranks, default, strict=True))
-    return {
+    """Return the figures of a contender's worst rank; without comparisons if `default` is empty."""
+    own = {
         "contender": contender,
-        "live": max(one["live"] for one in default),
         "reserved": max(one["reserved"] for one in ranks),
         "reserved_steady": max(one["reserved_steady"] for one in ranks),
+        "seconds_per_step": max(one["seconds_per_step"] for one in ranks),
+        "phases": [one["phase"] for one in ranks],
+    }
+    if not default:
+        return own
+    pairs = list(zip(ranks, default, strict=True))
+    return own | {
+        "live": max(one["live"] for one in default),
         "efficiency": min(base["live"] / max(1, one["reserved"]) for one, base in pairs),
         "efficiency_steady": min(
             base["live_steady"] / max(1, one["reserved_steady"]) for one, base in pairs
         ),
-        "seconds_per_step": max(one["seconds_per_step"] for one in ranks),
-        "phases": [one["phase"] for one in ranks],
         "identical": all(
             (one["losses"], one["weights"]) == (base["losses"], base["weights"])
             for one, base in pairs
@@ -95,7 +99,7 @@ def row(
 
 
 def measure(engine: str, world: int, size: dict[str, Any], budget: Budget) -> dict[str, Any]:
-    """Run all contenders on one engine, and print the figures of each."""
+    """Run all contenders on one engine, and print the figures or the error of each."""
     entry: dict[str, Any] = {"engine": engine, "world": world, "rows": [], "errors": {}}
     default: list[dict[str, Any]] = []
     for contender in CONTENDERS:
@@ -112,7 +116,8 @@ def measure(engine: str, world: int, size: dict[str, Any], budget: Budget) -> di
             entry["errors"][contender] = str(error)
             show({"engine": engine, "contender": contender, "error": str(error)})
             continue
-        default = default or ranks
+        if contender == "default":
+            default = ranks
         made = row(contender, ranks, default)
         entry["rows"].append(made)
         show({"engine": engine, "world": world, **made})

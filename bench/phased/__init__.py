@@ -7,7 +7,7 @@ from workloads.job import StubJob
 PROGRAMS = {
     "grpo": "one model trains and generates, beside a reference",
     "pool": "the same with an engine in the process, whose memory is a `MemPool`",
-    "trainer": "trl's GRPOTrainer, unchanged but for its phases",
+    "trainer": "trl's GRPOTrainer, with phases, otherwise unchanged",
     "processes": "an engine in a process of its own, with weights by CUDA IPC in each round",
 }
 
