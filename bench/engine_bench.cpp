@@ -1,19 +1,19 @@
-// Drives the engine through its C table, and glibc's malloc in the same way; see engine.py.
+// Measures the engine through its C interface, and glibc's malloc in the same loop; see engine.py.
 //
 //     engine_bench REPETITIONS PAIRS WHAT:BLOCKS[:BYTES] ...
 //
-// Prints WHAT BLOCKS BYTES NANOSECONDS, one a repetition of about so many pairs. All blocks have
-// these bytes, 0: those of a network.
+// Prints a line per repetition: WHAT BLOCKS BYTES NANOSECONDS, the last per pair. A repetition has
+// about PAIRS pairs. All blocks have BYTES bytes; with 0, they have the sizes of a network.
 //
-//     forward    a₀ t t a₁ t t t a₂ t ...       activations stay, temporaries die young
-//     backward   ... t g t a₂ t g a₁ t a₀       activations die in reverse order
-//     (gradients die in the next iteration: they wrap)
+//     forward    a₀ t t a₁ t t t a₂ t ...       activations stay, temporaries are freed soon
+//     backward   ... t g t a₂ t g a₁ t a₀       activations are freed in reverse order
+//     (gradients are freed in the next iteration: they wrap)
 //
 // WHAT: replay   one iteration after another, every request from its slot
-//       record   the framework's blocks, adopted and released while recording, for the first time
-//       paged    like replay, and the arena has pages of a device under it, all of which are there
+//       record   blocks of the framework, adopted and released in the engine's first recording
+//       paged    like replay, in an arena whose pages are all mapped
 //       malloc   malloc and free of the same sizes
-//       empty    the loop alone, calling functions that do nothing
+//       empty    the loop alone, which calls functions that do nothing
 
 #include <algorithm>
 #include <cmath>
@@ -37,14 +37,14 @@ namespace {
 constexpr Bytes kAlignment = 64;
 constexpr std::uint64_t kStream = 0;
 
-// Blocks in the order of their requests, and who is freed before each request.
+// Bytes of blocks in the order of their requests, and the tick at which each block ends.
 struct Sequence {
   std::vector<std::uint32_t> bytes;
   std::vector<Tick> end;
 };
 
-// A network of layers. Its activations alive at the peak: a few hundred in a short step, a few
-// thousand in a long one.
+// Returns a step of a network of layers. At its peak, a few hundred activations are alive in a
+// short step, and a few thousand in a long one.
 Sequence training_step(std::uint32_t blocks, std::uint32_t bytes) {
   std::mt19937 engine(1);
   const auto random = [&engine] { return static_cast<std::uint32_t>(engine()); };
@@ -59,7 +59,7 @@ Sequence training_step(std::uint32_t blocks, std::uint32_t bytes) {
   const Tick stride = std::max<Tick>(2, half / live);
   for (Tick tick = 0; tick < ticks; ++tick) {
     const auto row = static_cast<std::size_t>(tick);
-    // The same layer has the same sizes in every repetition of the network's block.
+    // Sizes repeat, as in a network of equal blocks.
     const std::uint32_t own = sizes[static_cast<std::size_t>(tick % 240) * 7 % sizes.size()];
     sequence.bytes[row] = bytes != 0 ? bytes : own;
     sequence.end[row] = tick + 1 + static_cast<Tick>(random() % 4);
@@ -98,7 +98,7 @@ class FreeDevice final : public pages::DeviceDriver {
   pages::Handle pages_ = 0;
 };
 
-// First fit along time in the order of requests: linear but for the search in the list of gaps.
+// Result of first fit in the order of requests: an offset per block, and the size of the arena.
 struct Packed {
   std::vector<Offset> offset;
   Bytes arena;
@@ -141,7 +141,7 @@ class Gaps {
   Bytes top_ = 0;
 };
 
-// Blocks freed before each request, in one list: those of tick t are [first[t], first[t + 1]).
+// Blocks in the order of their frees. Blocks [first[t], first[t + 1]) are freed before request t.
 struct Frees {
   std::vector<std::uint32_t> first;
   std::vector<std::uint32_t> blocks;
@@ -154,7 +154,7 @@ Frees frees_of(const Sequence& sequence) {
   for (std::size_t tick = 1; tick < frees.first.size(); ++tick) {
     frees.first[tick] += frees.first[tick - 1];
   }
-  for (std::size_t block = ticks; block-- > 0;) {  // the youngest of a tick first
+  for (std::size_t block = ticks; block-- > 0;) {  // of one tick, the youngest block first
     const std::size_t tick = static_cast<std::size_t>(sequence.end[block]) % ticks;
     frees.blocks[frees.first[tick + 1]++] = static_cast<std::uint32_t>(block);
   }
@@ -165,7 +165,7 @@ Bytes rounded(std::uint32_t bytes) {
   return (static_cast<Bytes>(bytes) + kAlignment - 1) / kAlignment * kAlignment;
 }
 
-// Wrapping blocks keep their places for good, which is more than they need and simple.
+// Packs by first fit. Wrapping blocks get places of their own, which is simple, but wastes memory.
 Packed pack(const Sequence& sequence, const Frees& frees) {
   Packed packed{std::vector<Offset>(sequence.bytes.size()), 0};
   const Tick ticks = static_cast<Tick>(sequence.bytes.size());
@@ -202,7 +202,8 @@ struct Replay {
                    .offset = packed.offset[row],
                    .alternate = kUnplanned};
     }
-    // The arena is packed simply, above what lives at once: a page for each of its places.
+    // The pool then has a page for each place of the arena, also for places that are never live at
+    // the same time.
     if (paged) space.deallocate(space.allocate(packed.arena, kStream));
     // The benchmark never writes to the blocks, so the arena needs no memory behind it.
     engine.add_arena(kStream, 0,
@@ -214,7 +215,7 @@ struct Replay {
   }
 };
 
-// What is measured: one way to get and to give back a block, called through pointers each.
+// Functions that allocate and release a block, and their first argument.
 struct Way {
   void* (*allocate)(void* self, std::size_t bytes, std::uint32_t block);
   void (*release)(void* self, void* memory);
@@ -230,7 +231,7 @@ void replay_release(void* self, void* memory) {
   replay->api->release(replay->handle, memory);
 }
 
-// The framework's blocks, at addresses as far apart as a framework's.
+// Adopts a block of the framework; addresses are 4 KiB apart.
 void* adopt_allocate(void* self, std::size_t bytes, std::uint32_t block) {
   auto* replay = static_cast<Replay*>(self);
   void* const memory = reinterpret_cast<void*>((std::uintptr_t{1} << 40) + 4096ull * block);
@@ -250,7 +251,7 @@ void* empty_allocate(void*, std::size_t, std::uint32_t block) {
 }
 void empty_release(void*, void*) {}
 
-// One iteration. What wraps is freed in the next one.
+// Runs one iteration. Wrapping blocks are freed in the next iteration.
 void iterate(const Way& way, const Sequence& sequence, const Frees& frees,
              std::vector<void*>& memory) {
   const auto ticks = static_cast<std::uint32_t>(sequence.bytes.size());
@@ -263,7 +264,7 @@ void iterate(const Way& way, const Sequence& sequence, const Frees& frees,
   }
 }
 
-// The calling thread's processor time: the machine may have other things to do.
+// Returns the calling thread's processor time in seconds.
 double seconds_now() {
   timespec now{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
@@ -282,7 +283,7 @@ class Measurement {
     if (what_ != "record") replay_ = std::make_unique<Replay>(sequence_, packed_, is_paged());
   }
 
-  // Nanoseconds per pair.
+  // Runs a repetition; returns nanoseconds per pair.
   double repeat(std::uint32_t pairs) {
     const auto blocks = static_cast<std::uint32_t>(memory_.size());
     const std::uint32_t iterations = std::max(1u, pairs / blocks);
@@ -304,8 +305,8 @@ class Measurement {
   std::size_t blocks() const { return memory_.size(); }
 
  private:
-  // In an engine of its own each time, since the first recording is the one that counts: its
-  // buffers have yet to grow.
+  // Creates an engine for each iteration, because the first recording is measured, in which
+  // buffers grow.
   void start_recording() {
     replay_ = std::make_unique<Replay>(sequence_, packed_, false);
     replay_->engine.remove_plans();
@@ -325,7 +326,7 @@ class Measurement {
   void require_all_hits() {
     const Counters counters = replay_->engine.statistics().counters;
     if (counters.hits == counters.requests && counters.hits > 0) return;
-    std::fprintf(stderr, "only %llu of %llu requests were served\n",
+    std::fprintf(stderr, "slots served only %llu of %llu requests\n",
                  static_cast<unsigned long long>(counters.hits),
                  static_cast<unsigned long long>(counters.requests));
     std::exit(1);
@@ -340,7 +341,7 @@ class Measurement {
   std::unique_ptr<Replay> replay_;
 };
 
-// Repetitions take turns, so that a busy moment of the machine hits everything alike.
+// Runs all measurements in turns, so that a busy moment of the machine affects each of them.
 int run(int repetitions, std::uint32_t pairs, int count, char** names) {
   std::vector<std::unique_ptr<Measurement>> all;
   for (int at = 0; at < count; ++at) {
@@ -353,7 +354,7 @@ int run(int repetitions, std::uint32_t pairs, int count, char** names) {
     const std::uint32_t bytes = second == std::string::npos ? 0 : number(second + 1);
     all.push_back(std::make_unique<Measurement>(name.substr(0, colon), number(colon + 1), bytes));
   }
-  for (int repetition = -1; repetition < repetitions; ++repetition) {  // the first warms up
+  for (int repetition = -1; repetition < repetitions; ++repetition) {  // the first one is a warm-up
     for (const auto& one : all) {
       const double nanoseconds = one->repeat(pairs);
       if (repetition < 0) continue;
@@ -369,7 +370,7 @@ int run(int repetitions, std::uint32_t pairs, int count, char** names) {
 
 int main(int argc, char** argv) {
   if (argc < 4) {
-    std::fprintf(stderr, "engine_bench REPETITIONS PAIRS WHAT:BLOCKS ...\n");
+    std::fprintf(stderr, "usage: engine_bench REPETITIONS PAIRS WHAT:BLOCKS[:BYTES] ...\n");
     return 2;
   }
   const auto pairs = static_cast<std::uint32_t>(std::atoi(argv[2]));

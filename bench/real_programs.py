@@ -144,7 +144,7 @@ def main() -> None:
         write_result(name, result, arguments.output, quick=quick)  # kept if the run is interrupted
     print(table.TABLES[name](rows))
     if any("failed" in row or row.get("agreement") == Agreement.DIFFERENT for row in rows):
-        sys.exit("some runs failed, or computed something else")
+        sys.exit("some runs failed, or gave other results than plain PyTorch")
 
 
 if __name__ == "__main__":

@@ -140,7 +140,7 @@ def table(result: dict[str, Any]) -> str:
 def _cell(row: dict[str, Any] | None) -> str:
     if row is None:
         return ""
-    at_most = ", said to be at most" if row["limits"] else ""
+    at_most = ", stated as a limit" if row["limits"] else ""
     return f"{row['took'] / 2**20:,.0f} MiB, {row['error']:+.2%}{at_most}"
 
 
@@ -171,7 +171,7 @@ def main() -> None:
         LIBRARIES,
     )
     if result and not quick and any(far(row) for row in result["rows"]):
-        sys.exit("a figure is further off than it says")
+        sys.exit(f"a prediction is off by more than {FAR:.0%}, and not stated as a limit")
 
 
 if __name__ == "__main__":

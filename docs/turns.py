@@ -61,7 +61,7 @@ def train(folder: Path, at: int) -> None:
 
 
 def meet(folder: Path, name: str, at: int) -> None:
-    """Wait for the other process."""
+    """Wait until the other process has reached the point `name`."""
     (folder / f"{name}{at}").touch()
     while not (folder / f"{name}{1 - at}").exists():
         time.sleep(0.01)

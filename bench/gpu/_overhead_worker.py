@@ -147,7 +147,7 @@ def time_steps(samples: dict[str, Samples], counts: Counts) -> None:
                     phase = "record, tags"
                 found["pgmo" if phase == "replay" else phase].append(taken)
     if not found["pgmo"]:
-        raise RuntimeError(f"the session never came to replay\n{session.summary()}")
+        raise RuntimeError(f"the session never replayed\n{session.summary()}")
 
 
 def time_steps_on_pages(samples: dict[str, Samples], counts: Counts) -> dict[str, Any]:

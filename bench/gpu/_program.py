@@ -2,7 +2,7 @@
 
     python _program.py FILE CONTENDER SCRIPT ARGUMENTS...
 
-At the end, the script writes torch's counters and the allocator's costs to FILE: counts per
+At the end, `_program.py` writes torch's counters and the allocator's costs to FILE: counts per
 optimizer step of the last third, and the CPU time of the whole process.
 """
 

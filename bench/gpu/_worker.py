@@ -57,8 +57,8 @@ class Outcome:
         expandable: whether any segment is expandable.
         out_of_memory: text of torch's error if memory ran out; "" otherwise.
         phases: phase of the session in each iteration.
-        hit_bytes: share of bytes from slots, from the second replayed iteration on; None without
-            one.
+        hit_bytes: share of bytes from slots, from the second replayed iteration on; None if
+            there is none.
         summary: summary of the session.
         samples: samples of a batch.
         costs: figures of `workloads.costs.RunCosts`.
@@ -148,7 +148,7 @@ def open_session(job: Job) -> Any:
 
 
 def train(job: Job, session: Any, outcome: Outcome) -> None:
-    """Run the iterations, and fill in the outcome. If memory runs out, it is filled in part."""
+    """Run the iterations, and fill in the outcome; only a part of it if memory runs out."""
     import torch
     from _workloads import EVERY
     from workloads.costs import RunCosts

@@ -1,7 +1,6 @@
-// What one allocation and one free cost, without Python: called by overhead.py through ctypes.
+// Loop of allocations and frees, without Python. overhead.py calls it through ctypes.
 //
-//   ring of `live` blocks:   [ a0 | a1 | a2 | ... ]     each turn frees the oldest and takes
-//   another
+//   ring of `live` blocks:   [ a0 | a1 | a2 | ... ]     each turn replaces the oldest
 
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <sys/mman.h>
@@ -20,8 +19,8 @@ constexpr size_t kStride = 512;
 
 extern "C" {
 
-// Nanoseconds per allocation and free on the current device and stream, through whatever allocator
-// is installed. All blocks are freed at the end, which counts.
+// Returns nanoseconds per allocation and free on the current device and stream, through the
+// installed allocator. They include the frees of all blocks at the end.
 double allocation_loop(const int64_t* sizes, int64_t count, int64_t turns, int64_t live) {
   c10::Allocator* allocator = c10::cuda::CUDACachingAllocator::get();
   std::vector<c10::DataPtr> ring(static_cast<size_t>(live));
@@ -38,8 +37,8 @@ double allocation_loop(const int64_t* sizes, int64_t count, int64_t turns, int64
   return std::chrono::duration<double, std::nano>(end - begin).count() / static_cast<double>(turns);
 }
 
-// The fastest plug-in: it returns ascending addresses, which are never written. What remains is
-// torch's own cost for a plug-in.
+// A plug-in that returns ascending addresses, which are never written. So the measured time is
+// nearly all torch's own cost for a plug-in.
 void* plain_alloc(size_t /*size*/, int /*device*/, cudaStream_t /*stream*/) {
   static char* const base = static_cast<char*>(
       mmap(nullptr, kAddresses, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));

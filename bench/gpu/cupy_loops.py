@@ -6,7 +6,7 @@
 The figures are nanoseconds for an array's memory, from its request to its free, milliseconds for a
 step of the two CuPy programs in examples/, and bytes that the pool has taken from the device. The
 allocators take turns in one process, each over a pool of its own. If results differ in a single
-bit, or pgmo replays fewer than 99 % of the requests, the script ends without figures.
+bit, or slots serve fewer than 99 % of the last requests, the script ends without figures.
 """
 
 # Not named cupy.py: this folder is first on the path, and `import cupy` would import the script.
@@ -129,7 +129,7 @@ def steps(who: str, one: Any, after: Callable[[], None]) -> Iterator[Callable[[]
         yield step
         rate = session.history[-1].hit_rate
         if rate < 0.99:
-            sys.exit(f"only {rate:.1%} of the requests were replayed: nothing was compared")
+            sys.exit(f"only {rate:.1%} of the last iteration's requests came from slots")
 
 
 def measure(who: str, pool: Any, make: Callable[[], Any], times: int) -> Outcome:
@@ -190,7 +190,7 @@ def main() -> None:
     figures: dict[str, Any] = {}
     for name, by_contestant in samples.items():
         if len({one.digest for outcomes in by_contestant.values() for one in outcomes}) > 1:
-            sys.exit(f"{name}: results depend on the allocator, so nothing was compared")
+            sys.exit(f"{name}: results differ between runs, so nothing was compared")
         for who, outcomes in by_contestant.items():
             seconds = statistics.median(one.seconds for one in outcomes)
             last = outcomes[-1]

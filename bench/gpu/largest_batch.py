@@ -6,7 +6,7 @@
 
 The contenders are the default allocator, expandable segments, pgmo's pages without a session, and
 pgmo without a saved plan, around the whole run. Each searches in a process of its own, from `bound`
-downwards, to three percent of it. The bound is the largest batch whose live peak is below the
+downwards, with a tolerance of three percent. The bound is the largest batch whose live peak is below the
 limit, which no allocator can beat. The speed is that of the attempt with the largest batch that
 trained. While a process measures, the next processes only import modules.
 
@@ -141,7 +141,7 @@ def main() -> None:
     figures = {"limit_bytes": limit, "entries": entries}
     write_gpu_result(name, figures, arguments.output, quick=arguments.quick)
     if any(entry["errors"] for entry in entries):
-        sys.exit("a run failed otherwise than out of memory")
+        sys.exit("a run failed for another reason than memory")
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ A step of a GPT in replay is timed:
 - the same, with an arena that is prefetched in the order of the plan
 - with half of the arena spilled to the host
 
-The script ends with an error rather than request more unified memory than the card has free.
+The script ends with an error if the card has too little free memory for this comparison.
 """
 
 import gc
@@ -97,7 +97,7 @@ def steps(free: int, times: int) -> tuple[dict[str, float], dict[str, int]]:
     del device
     tidy_up()
     if 8 * arena > free:
-        sys.exit("the card has too little free for a comparison in which everything fits")
+        sys.exit("the card has too little free memory: everything must fit for this comparison")
     found |= unified_steps(free, times)
     tidy_up()
     half = Trained(budget=arena // 2)

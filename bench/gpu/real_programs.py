@@ -126,7 +126,7 @@ def main() -> None:
     result = {"steps": QUICK_STEPS if quick else STEPS, "entries": entries}
     write_gpu_result("real_programs", result, arguments.output, quick=quick)
     if any(entry.get("repeats") and not all(entry["identical"].values()) for entry in entries):
-        sys.exit("some program computed something else")
+        sys.exit("the results of a program differ between allocators")
 
 
 if __name__ == "__main__":

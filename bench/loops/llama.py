@@ -37,7 +37,7 @@ def llama(setting: Setting, *, cache: bool = False) -> LlamaForCausalLM:
 
 
 class Llama(Loop):
-    """Language modelling, padded to the longest sample of each batch, for subclasses to change."""
+    """Language modelling with batches padded to their longest sample; base of the other loops."""
 
     checkpointing: ClassVar[bool] = False
     accumulation: ClassVar[int] = 1
@@ -96,7 +96,7 @@ class Accumulation(Checkpointing):
 
 
 class Packed(Llama):
-    """Documents of any length, packed into 4,096 tokens, each with its own positions."""
+    """Documents of any length, packed into batches of at most 4,096 tokens."""
 
     def step(self, iteration: int) -> None:
         budget, median = self.setting.choose((4096, 300.0), (256, 40.0))

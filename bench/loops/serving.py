@@ -83,7 +83,7 @@ class Baton:
 
 
 class Served(Loop, ABC):
-    """Inference of a model in bfloat16 that `pgmo.wrap` wraps."""
+    """Inference of a model in bfloat16. If pgmo serves the loop, `pgmo.wrap` wraps the model."""
 
     opens_session = True
     model: nn.Module

@@ -2,7 +2,7 @@
 
 A Llama of 200 million parameters is trained with AdamW. 128 answers are generated at a time, with
 the cache of transformers, which grows by concatenation. Either the policy generates, or an engine:
-a copy in bfloat16 whose memory is in a `MemPool`. It gets the policy's weights before it generates.
+a copy in bfloat16 whose memory is in a `MemPool`. The engine gets the policy's weights before it generates.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ class Grpo(Loop):
 
     Args:
         setting: size, and seed of the lengths.
-        way: how its phases are run.
+        way: how phases are run.
         engine: whether an engine generates.
         session: pgmo's session; None without one.
     """

@@ -32,19 +32,19 @@ RULES = {
     "arrangements": Rule(
         "pages", "pages are arranged as plans share them", {"most_arrangements": 0}
     ),
-    "spare": Rule("pages", "plans, packers and slots waste little memory", {"spare_share": 1}),
+    "spare": Rule("pages", "plans and packings waste at most 0.5 %", {"spare_share": 1}),
     "look_ahead": Rule(
         "matching", "an unexpected request is searched in the plan nearby", {"look_ahead": 0}
     ),
-    "lengths": Rule("matching", "a request may come at another length", {"length_ratio": 1}),
+    "lengths": Rule("matching", "a request may have another length", {"length_ratio": 1}),
     "confirmations": Rule(
-        "recording", "two more iterations confirm what one shows", {"confirmations": 0}
+        "recording", "two more iterations must confirm one", {"confirmations": 0}
     ),
-    "backoff": Rule("recording", "ever more rarely where nothing repeats", {"longest_backoff": 4}),
+    "backoff": Rule("recording", "recordings get rarer if nothing repeats", {"longest_backoff": 4}),
     "period": Rule(
         "recording", "steps that repeat only together are one iteration", {"longest_period": 1}
     ),
     "price": Rule("plans", "plans for varying lengths wait until they pay", {"price": 0}),
-    "worthwhile": Rule("plans", "plans that serve too little go", {"worthwhile_share": 0}),
+    "worthwhile": Rule("plans", "plans that serve too little are removed", {"worthwhile_share": 0}),
 }
 """Rules by name, in the order of the parts."""

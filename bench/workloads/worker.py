@@ -4,7 +4,7 @@
 
 Importing torch takes as long as most jobs. So the worker imports it once, before CUDA is
 initialized, and runs each job in a fork. For each line of standard input it prints one line of
-JSON: the outcome, or `{"failed": text}`.
+JSON: the outcome, `{"failed": text}` or `{"skipped": text}`.
 """
 
 import contextlib
@@ -100,8 +100,8 @@ def skipped(error: ModuleNotFoundError) -> dict[str, Any]:
 def run(job: Job) -> dict[str, Any]:
     """Train to the end or out of memory; return the figures, sizes in bytes.
 
-    Counts are per iteration of the last third. They are None if the run ended before that, and
-    counts of pages also without pages.
+    Counts are per iteration of the last third. They are None if the run ended before that.
+    Counts of pages are also None without pages.
     """
     from pgmo.rehearsal import control
 

@@ -24,7 +24,7 @@ class Arguments:
     """Arguments of a program.
 
     Args:
-        steps: steps of the optimizer. Each program defines them if it has several optimizers.
+        steps: number of optimizer steps. A program with several optimizers defines what a step is.
         small: whether to build a tiny network, for tests.
         result: file for the results; None for no file.
     """
