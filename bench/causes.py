@@ -8,9 +8,9 @@ Needs no GPU: the real CUDA build of PyTorch runs on the stub CUDA runtime of pg
     python bench/causes.py --table
 
 The programs of `faulty/` are modelled on public reports. Each runs in two processes: as reported,
-with PyTorch's memory history, and fixed. The first advice on the snapshot must be the known cause. The
-stated saving is compared with the difference of the two peaks of allocated bytes. If a setting of
-the allocator is the cause, peaks of reserved bytes are compared. Healthy programs run once. The
+with PyTorch's memory history, and fixed. The first advice on the snapshot must be the known cause.
+The stated saving is compared with the difference of the two peaks of allocated bytes. If a setting
+of the allocator is the cause, peaks of reserved bytes are compared. Healthy programs run once. The
 advice on them must name no cause.
 """
 

@@ -78,7 +78,7 @@ def contenders(wanted: list[str]) -> tuple[list[Contender], list[str]]:
         if name in LIBRARIES:
             path = find_library(LIBRARIES[name])
             if path is None:
-                notes.append(f"{name} left out: {LIBRARIES[name]} is missing or cannot be preloaded")
+                notes.append(f"{name} left out: {LIBRARIES[name]} cannot be preloaded here")
                 continue
             found.append(Contender(name, path))
         else:

@@ -176,8 +176,8 @@ def tables(result: Result) -> str:
     sums = (
         f"{len(rows)} scripts. *Yes* is right in {sum(map(is_right, yes))} of {len(yes)}, *no* in "
         f"{sum(map(is_right, no))} of {len(no)}. *Yes, but* occurs {len(limited)} times; "
-        f"{sum(map(is_right, limited))} of these jobs run. For PyTorch without pgmo, {sum(plain)} of "
-        f"{len(plain)} answers are right."
+        f"{sum(map(is_right, limited))} of these jobs run. For PyTorch without pgmo, "
+        f"{sum(plain)} of {len(plain)} answers are right."
     )
     return f"{markdown(lines)}\n\n{sums}"
 

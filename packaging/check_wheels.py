@@ -102,7 +102,7 @@ class Place:
         return done.stdout
 
     def sees(self, torch: str | None) -> bool:
-        """Make packages of the Python `torch` importable; return False if None or another version."""
+        """Make a Python's packages importable; return False if it is None or of another version."""
         (found,) = self.folder.glob("lib/python*/site-packages")
         link = found / "torch-of-another.pth"
         link.unlink(missing_ok=True)
@@ -132,7 +132,7 @@ def check(wheel: Path, place: Place, torch: str | None, cuda: str | None, stub: 
         doctor = place.run("pgmo", "doctor")
         say("doctor", *pick(doctor, "compiler", "adapter", "pgmo works"))
         if "comes with pgmo" not in doctor or not re.search(r"^compiler +none", doctor, re.M):
-            raise WheelError(f"`pgmo doctor` should find the wheel's adapter, and no compiler:\n{doctor}")
+            raise WheelError(f"doctor should find the wheel's adapter, and no compiler:\n{doctor}")
         trained = place.run("python", str(EXAMPLE))
         say("training", *pick(trained, "arena", "losses and weights"))
     else:

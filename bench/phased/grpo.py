@@ -2,7 +2,8 @@
 
 A Llama of 200 million parameters is trained with AdamW. 128 answers are generated at a time, with
 the cache of transformers, which grows by concatenation. Either the policy generates, or an engine:
-a copy in bfloat16 whose memory is in a `MemPool`. The engine gets the policy's weights before it generates.
+a copy in bfloat16 whose memory is in a `MemPool`. The engine gets the policy's weights before it
+generates.
 """
 
 import contextlib

@@ -62,7 +62,7 @@ PROGRAMS = {
 NAMES = tuple(PROGRAMS)
 
 ENDLESS = ("generate", "trl_grpo")
-"""Programs whose `generate()` never ends on the stub, because it reads from the device when to stop."""
+"""Programs whose `generate()` reads from the device when to stop, and so never ends on the stub."""
 
 
 def script(name: str) -> Path:
