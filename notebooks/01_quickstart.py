@@ -19,7 +19,7 @@
 # # Quick start
 #
 # A training loop requests the same blocks in the same order in every iteration. pgmo records a few
-# iterations, computes an address for every block, and serves later iterations from one arena.
+# iterations, computes an offset for every block, and serves later iterations from one arena.
 #
 # This notebook trains a small network on the CPU. With a GPU, move the model and the batches to the device,
 # and pass `device="cuda"`.
