@@ -17,8 +17,8 @@ last third, the smaller live bytes of the default allocator's run and the conten
 
 On the stub all work is done at once, so no stream waits. So pgmo's contenders also run while all
 streams lag: no stream does any work before the iteration has been submitted, and each hand-over of
-a page from one stream to another is a wait. A GPU is between the two. Worlds beyond 64 run without
-lag only. *Waits added* are waits that the program's own events do not imply.
+a page from one stream to another is a wait. A GPU is between both extremes. Worlds beyond 64 run
+without lag only. *Waits added* are waits that the program's own events do not imply.
 
 The program's events order the lifetimes of several streams only in part. *Order* is how far the
 ordered load is above the max load (`pgmo.packing.ordered_load`): a plan that adds no waits cannot

@@ -93,11 +93,11 @@ def main() -> None:
     with pgmo.optimize(device="cpu", save=args.save, model_name="resnet") as session:
         ours = train(args.iterations, session)
     print(session.summary())
-    print(f"median step: {1e3 * plain[2]:.0f} ms with PyTorch's allocator, {1e3 * ours[2]:.0f} ms")
+    print(f"median step: {1e3 * plain[2]:.0f} ms by PyTorch, {1e3 * ours[2]:.0f} ms under pgmo")
     if same(plain, ours):
         print("losses and weights: the same bit for bit")
     elif not same(plain, train(args.iterations)):
-        print("losses and weights: plain PyTorch does not repeat itself here, so unknown")
+        print("losses and weights: no result, because two runs of plain PyTorch differ")
     else:
         raise SystemExit("losses or weights differ from those of plain PyTorch")
 
