@@ -44,7 +44,7 @@ def read_column(
     (length,) = struct.unpack_from("<H", content, 8)
     header = _HEADER.fullmatch(bytes(content[10 : 10 + length]).decode("latin-1"))
     if header is None:
-        refuse(path, f"{where} is not a flat array of plain numbers")
+        refuse(path, f"{where} does not begin with numpy's header of a flat, little-endian array")
     wanted = dtype.newbyteorder("<").str
     if header[1] != wanted:
         refuse(path, f"{where} has type {header[1]!r}, must be {wanted!r}")
@@ -52,7 +52,7 @@ def read_column(
         refuse(path, f"{where} has {header[2]} rows, meta.json says {rows}")
     body = content[10 + length :]
     if len(body) != rows * dtype.itemsize:
-        refuse(path, f"{where} has {len(body)} bytes for {rows} rows of {dtype.itemsize}")
+        refuse(path, f"{where} has {len(body)} bytes for {rows} rows of {dtype.itemsize} bytes")
     if dtype.kind == "b":
         odd = np.flatnonzero(np.frombuffer(body, np.uint8) > 1)
         if odd.size:

@@ -7,8 +7,8 @@ from typing import NoReturn
 
 from pgmo.errors import FileError
 
-REMEDY = "restore it from a copy, or record or plan again"
-UNWRITTEN = "nothing was written, because no file may contain it: correct it"
+REMEDY = "restore the file from a copy, or record or plan again"
+UNWRITTEN = "nothing was written; correct the invalid values"
 
 
 def refuse(path: Path, what: str, remedy: str = REMEDY) -> NoReturn:
@@ -19,7 +19,7 @@ def refuse(path: Path, what: str, remedy: str = REMEDY) -> NoReturn:
 class Fields:
     """Typed access to parsed JSON. A value of a wrong type or range raises `FileError`.
 
-    The path, the position in the file (`where`) and the remedy are parts of error messages.
+    A message begins with the path, and ends with the remedy. `where` is the position in the file.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Fields:
             self._wrong(name, value, "a number")
         # False for NaN, too. As a float, an integer just below 2**62 is rounded up to 2**62.
         if not (0 <= value < 2**62 and float(value) < 2**62):
-            self._wrong(name, value, "finite and not negative")
+            self._wrong(name, value, "from 0 to below 2**62")
         return float(value)
 
     def flag(self, name: str) -> bool:
@@ -74,14 +74,14 @@ class Fields:
         """Return a string that can be encoded in UTF-8."""
         value = self._values.get(name)
         if not _is_text(value):
-            self._wrong(name, value, "a string")
+            self._wrong(name, value, "a string without lone surrogates")
         return str(value)
 
     def texts(self, name: str) -> dict[str, str]:
         """Return a mapping from strings to strings."""
         value = self._values.get(name)
         if not isinstance(value, dict) or not all(map(_is_text, (*value, *value.values()))):
-            self._wrong(name, value, "a mapping from strings to strings")
+            self._wrong(name, value, "a mapping from strings to strings without lone surrogates")
         return {str(key): str(text) for key, text in value.items()}
 
     def rows(self, name: str, least: int, most: int) -> list[tuple[str, ...]]:
@@ -92,11 +92,12 @@ class Fields:
             self._wrong(name, value, "a list")
         for number, row in enumerate(value):
             if not isinstance(row, list) or len(row) not in wide or not all(map(_is_text, row)):
-                self._wrong(f"{name}[{number}]", row, f"a list of {least} to {most} strings")
+                wanted = f"a list of {least} to {most} strings without lone surrogates"
+                self._wrong(f"{name}[{number}]", row, wanted)
         return [tuple(row) for row in value]
 
     def has(self, name: str) -> bool:
-        """Return whether an optional field exists."""
+        """Return whether a field exists."""
         return name in self._values
 
     def integer_rows(self, name: str, width: int, high: int) -> list[tuple[int, ...]]:
@@ -107,7 +108,8 @@ class Fields:
         for number, row in enumerate(value):
             is_row = isinstance(row, list) and len(row) == width
             if not is_row or not all(type(one) is int and 0 <= one <= high for one in row):
-                self._wrong(f"{name}[{number}]", row, f"a list of {width} integers up to {high}")
+                wanted = f"a list of {width} integers from 0 to {high}"
+                self._wrong(f"{name}[{number}]", row, wanted)
         return [tuple(row) for row in value]
 
     def inner(self, name: str) -> "Fields":

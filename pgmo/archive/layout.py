@@ -6,7 +6,7 @@ MAX_ROWS = 2**27
 """Maximum number of rows. Readers and writers reject more."""
 
 MAX_FILE = 2**34
-"""Maximum size of a file in bytes (16 GiB). Readers reject larger files."""
+"""Maximum size of a file in bytes (16 GiB). Readers and writers reject larger files."""
 
 MAX_MEMBERS = 64
 MAX_DIRECTORY = 2**16
@@ -19,8 +19,8 @@ TAIL = 22 + COMMENT
 """Size of the zip end record and its comment, the seal, in bytes."""
 
 ANEW = {
-    "pgmoprof": "record it again: pgmo run --profile-only SCRIPT",
-    "pgmoplan": "plan its profile again: pgmo plan PROFILE",
+    "pgmoprof": "record the profile again: pgmo run --profile-only SCRIPT",
+    "pgmoplan": "plan the profile again: pgmo plan PROFILE",
 }
 """Advice in errors about files of an older version, by kind of file."""
 

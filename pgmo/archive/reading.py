@@ -42,7 +42,7 @@ class Archive:
         rows: number of entries of each column.
         columns: columns by name.
         fields: fields of `meta.json`, except those of the container.
-        nested: bytes of the nested archives by name, which `read_from` reads.
+        nested: bytes of the nested archives by name, for `read_from`.
     """
 
     path: Path
@@ -100,7 +100,7 @@ def read_from(
     if written != version:
         older = written < version
         writer, remedy = ("an older", ANEW[kind]) if older else ("a newer", "install a newer pgmo")
-        what = f"was written by {writer} pgmo: format_version {written}, this one reads {version}"
+        what = f"was written by {writer} pgmo: format_version {written}, this pgmo reads {version}"
         refuse(path, what, remedy)
     rows = head.integer("rows", 0, MAX_ROWS)
     checksums = head.texts("checksums")
@@ -133,7 +133,7 @@ def _load(path: Path) -> bytes:
         with open(path, "rb") as file:
             size = os.fstat(file.fileno()).st_size
             if size > MAX_FILE:
-                refuse(path, f"has {size} bytes, the most is {MAX_FILE}", "check the path")
+                refuse(path, f"has {size} bytes, the most is {MAX_FILE} bytes", "check the path")
             begin = file.read(4)
             file.seek(max(0, size - TAIL))
             _check_ends(path, begin, file.read(), size)
@@ -148,16 +148,19 @@ def _load(path: Path) -> bytes:
 
 def _check_ends(path: Path, begin: bytes, tail: bytes, size: int) -> None:
     if begin[:1] == b"\x80":
-        refuse(path, "is a pickle", "make a profile of a snapshot with pgmo export --to profile")
+        what = "begins like a pickle, such as a memory snapshot"
+        refuse(path, what, "make a profile of a snapshot with pgmo export --to profile")
     if begin != MAGIC:
         what = "is empty" if size == 0 else "does not begin like a pgmo file"
         refuse(path, what, "check the path, " + REMEDY)
     length = struct.pack("<H", COMMENT)
     if len(tail) != TAIL or tail[:4] != b"PK\x05\x06" or tail[20:34] != length + SEAL:
-        refuse(path, f"is truncated or was altered: its end is missing after {size} bytes")
+        what = f"has no seal at the end of its {size} bytes"
+        refuse(path, f"{what}: it is truncated, was altered, or is another kind of zip archive")
     entries, directory = struct.unpack_from("<HI", tail, 10)
     if entries > MAX_MEMBERS or directory > MAX_DIRECTORY:
-        refuse(path, f"declares {entries} members, {directory} bytes of names")
+        most = f"the most is {MAX_MEMBERS} members and {MAX_DIRECTORY} bytes"
+        refuse(path, f"declares {entries} members in a directory of {directory} bytes, {most}")
 
 
 def _damaged(path: Path, data: bytes) -> str:
@@ -181,7 +184,7 @@ def _members(path: Path, data: bytes) -> dict[str, memoryview]:
     members: dict[str, memoryview] = {}
     # Members that share bytes could make a small file expand to a huge one.
     if sum(info.file_size for info in infos) > len(data):
-        refuse(path, f"declares members of more bytes than the {len(data)} that it has")
+        refuse(path, f"declares members of more bytes than the {len(data)} of the file")
     for info in infos:
         if info.filename in members:
             refuse(path, f"member {info.filename[:80]!r} is there twice")
@@ -193,13 +196,13 @@ def _content(path: Path, data: bytes, info: zipfile.ZipInfo) -> memoryview:
     """Return the stored bytes of a member, without copying or decompression."""
     name, offset = info.filename[:80], info.header_offset
     if info.compress_type != zipfile.ZIP_STORED or info.flag_bits & 1:
-        refuse(path, f"member {name!r} is compressed or encrypted; pgmo stores members plainly")
+        refuse(path, f"member {name!r} is compressed or encrypted, and pgmo reads neither")
     if offset < 0 or offset + 30 > len(data) or data[offset : offset + 4] != MAGIC:
-        refuse(path, f"member {name!r} is declared at byte {offset}, where it is not")
+        refuse(path, f"member {name!r} is declared at byte {offset}, where no member begins")
     begin = offset + 30 + sum(struct.unpack_from("<HH", data, offset + 26))
     if info.file_size != info.compress_size or begin + info.file_size > len(data):
-        size = f"{info.file_size} bytes, beyond the file's {len(data)}"
-        refuse(path, f"member {name!r} declares {size}")
+        size = f"{info.file_size} bytes, of which {info.compress_size} are stored at byte {begin}"
+        refuse(path, f"member {name!r} declares {size}, in a file of {len(data)} bytes")
     return memoryview(data)[begin : begin + info.file_size]
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pgmo.archive.columns import checksum, write_column
-from pgmo.archive.layout import MAX_MEMBERS, MAX_ROWS, SEAL
+from pgmo.archive.layout import MAX_FILE, MAX_MEMBERS, MAX_ROWS, SEAL
 from pgmo.errors import FileError
 from pgmo.files.replacement import replace_file
 
@@ -28,7 +28,7 @@ def write(
 ) -> None:
     """Write a sealed archive atomically: readers find the old file or the whole new file.
 
-    Equal content gives equal bytes, because the container stores no time stamp.
+    Equal content gives equal bytes, because each member has the same fixed date.
 
     Args:
         path: file to write; replaced if it exists.
@@ -54,18 +54,22 @@ def pack(
     """Return the bytes that `write` writes. The arguments are those of `write`.
 
     Raises:
-        FileError: when there are too many nested archives or rows for a file.
+        FileError: when there are too many nested archives, rows or bytes for a file.
         ValueError: when columns are not flat or differ in length, or a field is NaN or infinite.
     """
     nested = nested or {}
     if len(columns) + len(nested) >= MAX_MEMBERS:
         most = MAX_MEMBERS - len(columns) - 1
-        raise FileError(f"{len(nested)} archives inside of one; the most is {most}, save fewer")
+        raise FileError(
+            f"{len(nested)} nested archives (plans, stream orders) are more than the {most} that a "
+            "file may have; save fewer plans"
+        )
     rows = {len(column) for column in columns.values()}
     if len(rows) > 1 or any(column.ndim != 1 for column in columns.values()):
-        raise ValueError(f"columns must be flat and of one length, not {sorted(rows)}")
+        shapes = [column.shape for column in columns.values()]
+        raise ValueError(f"columns must be flat and of one length; their shapes are {shapes}")
     if max(rows, default=0) > MAX_ROWS:
-        raise FileError(f"{max(rows)} rows are more than the {MAX_ROWS} that a file may have")
+        raise FileError(f"{max(rows)} rows are more than the {MAX_ROWS} of a file; record less")
     flat = {
         name: np.ascontiguousarray(column, dtype=column.dtype.newbyteorder("<"))
         for name, column in columns.items()
@@ -88,5 +92,9 @@ def pack(
         archive.comment = SEAL + b"0" * 64
     # Seal in place, because a trace may take most of the memory, and `seal` makes a copy.
     with buffer.getbuffer() as view:
+        if len(view) > MAX_FILE:
+            raise FileError(
+                f"{len(view)} bytes are more than the {MAX_FILE} of a file; record less"
+            )
         view[-64:] = hashlib.sha256(view[:-64]).hexdigest().encode()
     return buffer.getvalue()

@@ -32,10 +32,10 @@ class Card:
         usable: total bytes that CUDA reports. A program's context takes a part of them.
         capability: compute capability, such as (8, 9).
         multiprocessors: number of multiprocessors.
-        bandwidth: bandwidth of its memory in bytes per second; 0.0 if unknown.
+        bandwidth: bandwidth of the card's memory in bytes per second; 0.0 if unknown.
         flops: peak floating-point operations per second by type ("float32", "tf32", "float16",
-            "bfloat16"), dense, accumulated in float32. Types without hardware support are missing.
-        source: the manufacturer's page with these figures.
+            "bfloat16"), dense, accumulated in float32. Types without a known rate are missing.
+        source: page with these figures, usually the manufacturer's.
         usable_source: source of the usable bytes, in words; "" if the user gave the size.
         integrated: whether the card shares its memory with the host, so that the system and the
             process take a part of the usable bytes.
@@ -77,7 +77,7 @@ def find(text: str | Card) -> Card:
     Args:
         text: a common name ("RTX 4090", "A100-40GB", "NVIDIA L4"), or a size ("16GiB") for a card
             with this memory and the compute capability of an A100. A name without a size, such as
-            "A100", stands for a variant with the least memory.
+            "A100", stands for a whole card (no MIG part) with the least memory.
 
     Returns:
         The card; a `Card` is returned unchanged.
@@ -102,8 +102,8 @@ def find(text: str | Card) -> Card:
         return Card(format_bytes(size), size, size, *PLAIN)
     names = [card.name for card in all_cards()]
     near = difflib.get_close_matches(text.upper(), names, n=3, cutoff=0.5)
-    hint = f"did you mean {' or '.join(near)}?" if near else f"known are {', '.join(names)}."
-    raise OptionError(f"no card is called {text!r}; {hint} '24GiB' stands for any card that has it")
+    hint = f"did you mean {' or '.join(near)}?" if near else f"known cards are {', '.join(names)}."
+    raise OptionError(f"no card is called {text!r}; {hint} '24GiB' stands for any card with 24 GiB")
 
 
 @cache
@@ -123,12 +123,12 @@ def _by_key() -> dict[str, Card]:
 
 
 def _key(name: str) -> str:
-    """Return a name without optional words and separators, and with sorted words."""
+    """Return a name in lower case, without optional words and separators, with sorted words."""
     return " ".join(sorted(re.findall(r"[a-z]+|[0-9]+", _NOISE.sub("", name.lower()))))
 
 
 def _card(row: dict[str, Any]) -> Card:
-    """Create a card from a row of the file, which has the units of data sheets."""
+    """Create a card from a row of `cards.json`, which has the units of data sheets."""
     memory = int(row["memory_gib"] * 2**30)
     total = row["total_mib"]
     share = f"{UNREPORTED:.1%} of the nominal memory, because no report is known"

@@ -1,13 +1,13 @@
-"""Folders of the user's cache. Only files that this user or root has written are used.
+"""Folders of the user's cache. A file is used only if no one but this user and root may write it.
 
     CACHE/adapters/torch_cpu-2.13.0-0123456789abcdef.so    a file, with its seal at the end
 
 Code that is loaded from a cache has all rights of the process. So the folder and the file must
 belong to the user or to root, and no other user may write to them. Folder and file are first
-opened, and the open descriptors are checked and used. So no other user can exchange the file
+opened; then the open descriptors are checked and used. So no other user can exchange the file
 between check and use. Parent folders need not be trusted, and may be /tmp.
 
-The seal is the SHA-256 digest of the file's name and of all bytes before the seal. It detects
+The seal has the SHA-256 digest of the file's name and of all bytes before the seal. It detects
 accidents: an incomplete file, or a file under another file's name.
 """
 
@@ -26,7 +26,7 @@ _OPENED = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class DistrustError(Exception):
-    """Error for a file or folder that another user may have written."""
+    """Error for a link, or for a file or folder that another user may have written."""
 
 
 class DamageError(Exception):
@@ -97,7 +97,7 @@ def open_file(folder: int, name: str) -> tuple[int, bytes]:
         with open(opened, "rb", closefd=False) as file:
             data = file.read()
         if data != _sealed(name, data[:-_SEALED]):
-            raise DamageError(f"{name} is not whole: its {len(data)} bytes do not fit their seal")
+            raise DamageError(f"{name} is damaged: its {len(data)} bytes do not match their seal")
     except BaseException:
         os.close(opened)
         raise

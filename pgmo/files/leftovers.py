@@ -27,7 +27,7 @@ def hold(descriptor: int) -> None:
 
 
 def leftovers(folder: Path, names: re.Pattern[str]) -> Iterator[Path]:
-    """Yield this user's leftovers with matching names in a folder; none if it is unreadable."""
+    """Yield this user's leftovers with matching names; none if the folder is unreadable."""
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
             if names.fullmatch(entry.name) and _is_left(entry.path):
@@ -35,7 +35,7 @@ def leftovers(folder: Path, names: re.Pattern[str]) -> Iterator[Path]:
 
 
 def sweep(folder: Path, names: re.Pattern[str]) -> None:
-    """Remove the leftovers of a folder. The arguments are those of `leftovers`."""
+    """Remove the files and folders that `leftovers` yields, if possible."""
     for path in list(leftovers(folder, names)):
         if path.is_dir():
             shutil.rmtree(path, ignore_errors=True)

@@ -51,5 +51,5 @@ def replace_file(path: Path, data: bytes, *, without: int = 0) -> None:
         reason = getattr(error, "strerror", None) or error
         raise FileError(
             f"{path}: cannot be written ({reason}, {len(data)} bytes); "
-            "check that the folder exists, may be written and has room"
+            "check that the folder exists, is writable and has room"
         ) from error

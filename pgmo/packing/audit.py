@@ -38,7 +38,7 @@ def audit(plan: Plan, profile: Profile | None = None) -> list[Check]:
     """Run the checks on a plan and on the plans inside it. If all checks pass, the plan is usable.
 
     If a profile is given, the plan or a plan inside it must have been made from this profile. If
-    sizes or lifetimes of a plan are out of range, only its slots are checked.
+    sizes or lifetimes of a plan are out of range, its load, bound and fingerprint are not checked.
     """
     named = {"": plan}
     named |= {f"other {number}": other for number, other in enumerate(plan.others, 1)}
@@ -92,7 +92,7 @@ def _max_load(plan: Plan) -> str:
             f"the plan says {_exact_bytes(plan.max_load)}, its blocks have "
             f"{_exact_bytes(load)}; {_AGAIN}"
         )
-    gap = f", the arena is {plan.gap:.2%} above it" if load else ""
+    gap = f"; the arena is {plan.gap:.2%} larger" if load else ""
     return f"{format_bytes(load)}, computed anew{gap}"
 
 
@@ -114,9 +114,9 @@ def _bound(plan: Plan) -> str:
         _largest_load(plan, plan.stream == stream, whole_slots=True) for stream in streams
     )
     proof = (
-        "follows from the load of the slots"
+        "the bound follows from the load of the slots"
         if claimed <= certain
-        else f"found by {plan.solver}, not proved again; loads alone prove {format_bytes(certain)}"
+        else f"this bound is not proved again; loads alone prove {format_bytes(certain)}"
     )
     proved = "optimal" if plan.optimal else f"no plan is below {format_bytes(claimed)}"
     return f"{proved}: {proof}"
@@ -126,8 +126,7 @@ def _fingerprint(plan: Plan) -> str:
     own = plan.profile().fingerprint
     if own != plan.fingerprint:
         raise PlanError(
-            f"the plan says {plan.fingerprint[:12]}, its blocks have {own[:12]}; the plan was "
-            f"changed after it was made: {_AGAIN}"
+            f"the plan says {plan.fingerprint[:12]}, its blocks have {own[:12]}; {_AGAIN}"
         )
     return f"{own[:12]}, the fingerprint of its blocks"
 
@@ -136,9 +135,7 @@ def _profile(plan: Plan, profile: Profile) -> str:
     """Compare the plan with the profile row by row, because the fingerprint omits lifetimes."""
     what = _difference(plan, profile)
     if what:
-        raise PlanError(
-            f"{what}; the plan was made from another profile: make the plan again from this profile"
-        )
+        raise PlanError(f"{what}; make the plan again from this profile")
     return f"all {len(plan)} blocks and their lifetimes equal the profile's"
 
 
@@ -149,7 +146,7 @@ def _difference(plan: Plan, profile: Profile) -> str:
         ("circular", plan.circular, profile.circular),
     ):
         if one != other:
-            return f"the plan has {what} {one}, the profile {other}"
+            return f"{what}: {one} in the plan, {other} in the profile"
     for column in ("size", "stream", "start", "end", "varying", "shared"):
         own, theirs = getattr(plan, column), getattr(profile, column)
         rows = np.flatnonzero(own != theirs)

@@ -1,4 +1,4 @@
-"""Lower bounds on the arena of a packing: the max load, and the next sum of block sizes."""
+"""Lower bounds on the arena of a packing: the max load, and sums of block sizes."""
 
 import numpy as np
 

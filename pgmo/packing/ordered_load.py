@@ -12,8 +12,9 @@ can (Garg and Waldecker 1994, weak conjunctive predicates).
 So the largest sum of live bytes is the weight of the heaviest set of blocks without an ordered
 pair. No plan that passes memory between streams only in this order can be smaller. (If each block
 is one page, this bound is reached: Dilworth 1950.) A minimum cut finds the set as a closure of
-maximum weight (Picard 1976). The closure's elements are stretches of a stream between two *stops*:
-rows at which the stream waits for another stream, or from which another stream waits for it.
+maximum weight (Picard 1976). The closure's elements are stretches of a stream between two *stops*.
+A stop is a row of the `Order` at which the stream waits for another stream, or up to whose work
+another stream waits.
 """
 
 from itertools import pairwise
@@ -77,7 +78,7 @@ def ordered_load(blocks: "Profile | Plan", alignment: int = 1) -> int | None:
 
 
 class _StreamLoads:
-    """Live bytes of single streams along the rows of several iterations."""
+    """Live bytes of each stream at each request and row of several iterations."""
 
     def __init__(self, blocks: "Profile | Plan", order: Order, alignment: int) -> None:
         unplanned = (blocks.end < 0) | blocks.shared
@@ -102,7 +103,7 @@ class _StreamLoads:
         self._stream = blocks.stream[~unplanned]
 
     def peaks(self, stream: int, rows: list[int]) -> NDArray[np.int64]:
-        """Return the peaks of live bytes before the first row, between rows and after the last."""
+        """Return a stream's peak bytes before, between and after rows, shape (len(rows) + 1,)."""
         mine = self._stream == stream
         begin, end, size = self._begin[mine], self._end[mine], self._size[mine]
         whole = _TURNS * self._length
@@ -122,7 +123,7 @@ class _StreamLoads:
 
 
 def _stops(order: Order, streams: NDArray[np.uint64]) -> dict[int, list[int]]:
-    """Return the stops of each stream in all turns: rows at which it waits, or is waited for."""
+    """Return the stops of each stream in all `_TURNS` iterations, as row numbers."""
     rows: dict[int, set[int]] = {}
     for edge in edges(order, streams):
         rows.setdefault(edge.stream, set()).add(edge.at)
@@ -156,7 +157,7 @@ def _requirements(
         for edge in edges(order, streams):
             since = edge.before + (turn - edge.back) * len(order)
             if since < 0:
-                continue  # The awaited work belongs to a time before the first turn.
+                continue  # The awaited work belongs to a time before the first iteration.
             row = edge.at + turn * len(order)
             tail.append(number[edge.stream, place[edge.stream, row]])
             head.append(number[edge.other, place[edge.other, since]])

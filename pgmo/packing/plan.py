@@ -33,7 +33,7 @@ COLUMNS: Mapping[str, np.dtype[Any]] = {
     "alternate": np.dtype(np.int64),
     "shorter": np.dtype(np.int64),
 }
-"""Columns of a plan and their types. The columns are also the members of a `.pgmoplan` file."""
+"""Columns of a plan and their types. The columns are also members of a `.pgmoplan` file."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -63,15 +63,15 @@ class Plan:
         meta: metadata of the profile.
         opening: plan of the program's first iteration, which allocates optimizer state. Blocks of
             the opening that stay alive are persistent.
-        others: plans of other structures of the same program, such as other sequence lengths or
-            evaluation. The other plans and the opening contain no plans.
+        others: plans of the same program for iterations with other sequences of requests, such as
+            evaluation. Neither these plans nor the opening contain plans.
         bound: proved lower bound in bytes on plans that keep streams apart. By default `arena` if
             `optimal`, else `max_load`.
         trace: the first packing, then each smaller packing and each higher bound, in order. Not
             saved in files.
         interrupted: whether Ctrl-C ended the search early. Not saved in files.
         resident: bytes of the arena in device memory, by default all. Slots from this offset on are
-            spilled to unified memory, which stays on the host.
+            spilled: they are in unified memory on the host.
         shorter: bytes of each request in a shorter iteration, 0 if unknown. The two sizes of each
             request show which requests change their sizes together.
         order: synchronization between the iteration's streams; None if unknown.
@@ -126,7 +126,7 @@ class Plan:
         object.__setattr__(self, "others", tuple(self.others))
         if self.order is not None and not self.order.fits(len(self.size), self.ticks):
             raise PlanError(
-                f"the order refers to blocks or ticks beyond the plan's {len(self.size)} blocks "
+                f"the order refers to blocks or ticks outside the plan's {len(self.size)} blocks "
                 f"and {self.ticks} ticks"
             )
         for inner in self.inner:
@@ -180,7 +180,7 @@ class Plan:
 
     @cached_property
     def ordered_load(self) -> int | None:
-        """Largest sum of bytes that streams and events allow to be alive at once; None if unknown.
+        """Most planned bytes that may be live at once by the stream order; None if unknown.
 
         No plan whose streams exchange memory without additional waits can be smaller. See
         `pgmo.packing.ordered_load`.
@@ -191,7 +191,7 @@ class Plan:
 
     @property
     def spilled(self) -> int:
-        """Bytes of the arena in unified memory on the host; 0 without a budget.
+        """Bytes of the arena in unified memory on the host; 0 if no block is spilled.
 
         Example:
             >>> from pgmo.packing.planner import plan

@@ -47,7 +47,7 @@ def write_plan(plan: Plan, path: str | os.PathLike[str]) -> None:
     """Write a plan and the plans inside it. An existing file is replaced atomically.
 
     Raises:
-        FileError: when the file cannot be written, or `read_plan` would reject it.
+        FileError: when the file cannot be written, or `read_plan` would reject the plan.
     """
     inner = {_other(number): other for number, other in enumerate(plan.others, 1)}
     if plan.opening is not None:
@@ -69,10 +69,10 @@ def write_plan(plan: Plan, path: str | os.PathLike[str]) -> None:
 
 
 def read_plan(path: str | os.PathLike[str], *, check: bool = True) -> Plan:
-    """Read a plan with the plans inside it, and validate all of them.
+    """Read a plan and the plans inside it, and validate all plans if `check` is true.
 
-    An error in a plan inside names that plan like a file in a folder. With `check=False`, the
-    caller must validate the plans.
+    With `check=False`, the caller must validate the plans. A message about an inner plan names this
+    plan like a file in a folder.
 
     Raises:
         FileError: when the file cannot be read, or is truncated, altered or of another version, or
@@ -150,7 +150,7 @@ def _read_fields(own: Fields, rows: int) -> dict[str, Any]:
     own.only("meta", *_FIELDS)
     ticks = own.integer("ticks", 0, MAX_TICKS)
     if ticks > 1024 * (rows + 1024):
-        own.refuse(f"declares {ticks} ticks for {rows} blocks")
+        own.refuse(f"declares {ticks} ticks for {rows} blocks, the most is {1024 * (rows + 1024)}")
     return {
         "arena": own.integer("arena", 0, _MAX_ARENA),
         "max_load": own.integer("max_load", 0, _MAX_ARENA),
@@ -181,8 +181,8 @@ def _check(own: Fields, plan: Plan, resident: int = 0) -> None:
         own.refuse(f"declares a bound of {plan.bound} bytes, must be from {load} to {plan.arena}")
     if plan.optimal != (plan.bound == plan.arena):
         claim = "optimal" if plan.optimal else "not optimal"
-        own.refuse(f"is {claim}, with {plan.arena} bytes and a bound of {plan.bound}")
+        own.refuse(f"is called {claim}, with {plan.arena} bytes and a bound of {plan.bound} bytes")
     if plan.fingerprint != profile.fingerprint:
         own.refuse("declares a fingerprint that its blocks do not have")
     if resident > plan.arena:
-        own.refuse(f"has {resident} bytes of an arena of {plan.arena} on the device")
+        own.refuse(f"declares {resident} bytes on the device, in an arena of {plan.arena} bytes")

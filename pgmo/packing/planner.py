@@ -3,7 +3,7 @@
 portfolio          --at the lower bound-->  done
   | packers, milliseconds
   v
-improve            --at the lower bound, or proved, or out of time-->  done
+improve            --at the lower bound, or proved smallest, or out of time-->  done
   search, branch and bound, CP-SAT: the solvers and their times depend on `effort`,
   the number of blocks and the excess over the bound (`pgmo/packing/solving/stages.py`)
 """
@@ -59,21 +59,22 @@ def plan(
     of the arena, because ticks do not order the blocks of different streams in time.
 
     Args:
-        what: a profile, or a bare problem.
+        what: a profile, or a problem.
         opening: profile of the program's first iteration (`session.opening`), to plan this
             iteration, too. A session that loads the plan also serves the first iteration.
         solver: "auto" chooses solvers by `pgmo.packing.solving.stages`. The name of a packer
             (`pgmo.packing.solving.packer.PACKERS`) runs only that packer. "search",
             "branch-and-bound" and "cp-sat" (needs OR-Tools, `pip install ortools`) improve the
-            packers' result until the time limit.
-        time_limit: seconds since the call. If no packer finishes in time, the remaining blocks are
-            stacked above the others, which wastes memory but is valid.
+            packers' result until a proof or the time limit.
+        time_limit: seconds since the call; the opening has this limit again. If no packer finishes
+            in time, the remaining blocks are stacked above the others, which wastes memory but is
+            valid.
         effort: share of the time limit that "auto" uses. "fast": only packers run. "best": solvers
             then run for the whole time, unless optimality is proved earlier. "balanced": like
             "best", but for a fifth of the time if little can be gained.
         threads: number of threads for solvers; by default one for each core of this process.
         seed: seed of random choices. The same seed and number of threads give the same offsets,
-            unless the time limit ends a solver.
+            unless the time limit ends a solver, or CP-SAT runs with several threads.
         alignment: alignment of offsets in bytes; by default `Profile.alignment`. A problem has its
             own alignment.
         budget: device memory for all blocks of a profile, with or without a slot, such as "12 GiB"
@@ -86,8 +87,8 @@ def plan(
         proved `bound`, `optimal` and the `trace` of incumbents.
 
     Raises:
-        OptionError: when an option has an invalid value, or OR-Tools is missing.
-        ProblemError: when the alignment is not a positive integer.
+        OptionError: when an option is invalid, or CP-SAT is missing or cannot count the problem.
+        ProblemError: when the alignment is not an integer from 1 to 2**40.
         BudgetError: when blocks without a slot exceed the budget; the message has the minimum.
         KeyboardInterrupt: when Ctrl-C is pressed before there is a result.
 
@@ -111,12 +112,12 @@ def plan(
         )
     if isinstance(what, Problem):
         if opening is not None:
-            raise OptionError("opening= is for profiles: a bare problem has no first iteration")
+            raise OptionError("opening= is only for a Profile; leave it out for a Problem")
         return plan_problem(what, PlanningOptions(**options), observer)
     if not isinstance(what, Profile):
-        raise OptionError(f"{what!r} is neither a Profile nor a Problem; load or make one first")
+        raise OptionError(f"{what!r} is neither a Profile nor a Problem; pass one of the two")
     if opening is not None and not isinstance(opening, Profile):
-        raise OptionError(f"opening={opening!r} is not a Profile; load it first")
+        raise OptionError(f"opening={opening!r} is not a Profile; pass a Profile")
     chosen = PlanningOptions(**options)
     made = plan_profile(what, chosen, observer)
     if opening is None:
@@ -125,10 +126,10 @@ def plan(
 
 
 def for_opening(options: PlanningOptions, profile: Profile) -> PlanningOptions:
-    """Return the options for the first iteration: blocks without a slot are added to the budget.
+    """Return options for the first iteration; its blocks without a slot are added to the budget.
 
-    The first iteration's persistent blocks are still alive in later iterations, and the budget of
-    later iterations does not count these blocks either.
+    Such blocks, for example optimizer state, stay alive in later iterations. They do not count
+    against the budget of later iterations, so they do not count in the first iteration.
     """
     budget = options.budget_bytes
     if budget is None:
@@ -142,7 +143,7 @@ def for_opening(options: PlanningOptions, profile: Profile) -> PlanningOptions:
 def plan_problem(
     problem: Problem, options: PlanningOptions, observer: Observer | None = None
 ) -> Packing:
-    """Pack a bare problem; see `plan`. Raises OptionError for a budget or another alignment."""
+    """Pack a problem; see `plan`. Raises OptionError for a budget or another alignment."""
     begin = time.perf_counter()
     if options.alignment not in (None, problem.alignment):
         raise OptionError(
@@ -150,7 +151,7 @@ def plan_problem(
             "the alignment to Problem() instead"
         )
     if options.budget is not None:
-        raise OptionError("budget= is for profiles: a bare problem has no other memory")
+        raise OptionError("budget= is only for a Profile; leave it out for a Problem")
     (best,), trace, interrupted = Portfolio(options).solve([problem], begin, observer)
     assert best.offset is not None
     return Packing(
@@ -172,8 +173,7 @@ def plan_profile(
     """Plan a profile, within the budget if there is one; see `plan`.
 
     Raises:
-        ProblemError: when the alignment is not a positive integer.
-        BudgetError: when blocks without a slot exceed the budget; the message has the minimum.
+        OptionError, ProblemError, BudgetError: as `plan`.
     """
     begin = time.perf_counter()
     portfolio = Portfolio(options)
@@ -214,7 +214,8 @@ def _plan_profile(
 ) -> Plan:
     """Pack each stream separately, and a stream's spilled entries apart from its other entries.
 
-    Blocks of at least `large` bytes are packed above smaller blocks of their stream; 0 for none.
+    If `large` is not 0, blocks of at least `large` bytes are packed above the smaller blocks of
+    their stream.
     """
     problem, rows = Problem.from_profile(profile, alignment)
     if spilled is None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _Column = NDArray[np.int64]
 
 MAX_SUM = 2**62
-"""Maximum sum of aligned sizes of a problem in bytes, so that offsets fit in 63 bits."""
+"""Maximum sum of aligned sizes in bytes, so that offsets fit in 63 bits. Above: ProblemError."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -29,7 +29,7 @@ class Problem:
         lower: first tick of the lifetime, from 0.
         upper: first tick after the lifetime. On a circle, `upper` may exceed `period` for a block
             that is also alive at the start of the next iteration.
-        period: ticks of one turn if time is a circle, such as an iteration; 0 for a line.
+        period: ticks of one iteration if iterations repeat (time is a circle); 0 if time is a line.
         alignment: bytes; offsets are multiples of it, and sizes are rounded up to multiples.
 
     Raises:
@@ -161,17 +161,17 @@ def _check(problem: Problem) -> None:
     if type(alignment) is not int or not 1 <= alignment <= 2**40:
         raise ProblemError(f"the alignment is {alignment!r}; give a whole number from 1 to 2**40")
     if type(period) is not int or not 0 <= period < MAX_SUM:
-        raise ProblemError(f"the period is {period!r}; give the ticks of one turn, 0 for none")
+        raise ProblemError(f"the period is {period!r}; give the ticks of one iteration, or 0")
     _need(size > 0, lambda row: f"size is {size[row]}; it must be above 0")
     _need(lower >= 0, lambda row: f"lower is {lower[row]}; ticks are counted from 0")
     _need(
         upper > lower,
-        lambda row: f"ends before it starts: lower {lower[row]}, upper {upper[row]}",
+        lambda row: f"upper is {upper[row]}, not above lower, which is {lower[row]}",
     )
     if period:
         _need(
             lower < period,
-            lambda row: f"lower is {lower[row]}, beyond the period of {period} ticks",
+            lambda row: f"lower is {lower[row]}, not below the period of {period} ticks",
         )
         _need(
             upper - lower <= period,
@@ -186,8 +186,8 @@ def _check(problem: Problem) -> None:
     if (int((whole >> 32).sum()) << 32) + int((whole & (2**32 - 1)).sum()) > MAX_SUM:
         row = int(np.argmax(size))
         raise ProblemError(
-            f"row {row}: the sizes add up to more than 2**62 bytes (this one, the largest, has "
-            f"{size[row]}); check their unit"
+            f"row {row}: size is {size[row]}, the largest; the aligned sizes add up to more than "
+            "2**62 bytes; check the unit of the sizes"
         )
 
 

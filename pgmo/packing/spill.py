@@ -4,8 +4,8 @@ arena   [   resident        |  spilled          ]  -> offsets
          up to the budget:     blocks with the longest lifetimes:
          device memory         unified memory, on the host
 
-A spilled block is written once and read once over the bus, whatever its lifetime. So for the same
-traffic, a block with a longer lifetime frees device memory for a longer time. At ticks where the
+A spilled block is assumed to be written once and read once over the bus. So for the same traffic, a
+block with a longer lifetime frees device memory for a longer time. At ticks where the
 load exceeds the budget, blocks are spilled until the load of the resident blocks fits. Blocks with
 the longest lifetimes are spilled first. Then spilled blocks that still fit return to device memory.
 If the resident blocks' arena exceeds the budget, more blocks are spilled.

@@ -15,7 +15,7 @@ _NEVER = -1
 
 
 def validate(plan: Plan) -> None:
-    """Check that no two live blocks share a byte, and every other assumption of replay.
+    """Check that no two live blocks share a byte, and the other assumptions of replay below.
 
     Every slot must be inside the arena, at a multiple of the alignment, and not partly spilled.
     Persistent and shared blocks must have no slot. Blocks that live longer than a period must have
@@ -39,7 +39,7 @@ def _check_rows(plan: Plan) -> None:
     if plan.alignment < 1:
         _fail(f"the alignment is {plan.alignment}; it must be above 0")
     if plan.arena < 0 or plan.ticks < 0:
-        _fail(f"the arena has {arena} bytes and the iteration {plan.ticks} ticks")
+        _fail(f"the arena has {arena} bytes and the iteration {plan.ticks} ticks; give 0 or more")
     _need(size > 0, "size", size, "above 0")
     _need((start >= 0) & (start < plan.ticks), "start", start, f"from 0 to below {plan.ticks}")
     grows = (plan.shorter >= 0) & (plan.shorter <= size)
@@ -47,16 +47,18 @@ def _check_rows(plan: Plan) -> None:
     persistent = end == _NEVER
     last = start + 2 * plan.ticks if plan.circular else np.full_like(end, plan.ticks)
     _need(persistent | (end > start), "end", end, "above the start, or -1 if persistent")
-    _need(end <= last, "end", end, "at most two periods after the start, or `ticks` on a line")
+    most = "two periods after the start" if plan.circular else f"{plan.ticks}"
+    _need(end <= last, "end", end, f"at most {most}")
     planned = ~persistent & ~plan.shared
     twice = planned & (end - start > plan.ticks)
     for name, column, needed in (
         ("offset", plan.offset, planned),
         ("alternate", plan.alternate, twice),
     ):
-        _need(needed | (column == UNPLANNED), name, column, "-1: this block has no such slot")
+        _need(needed | (column == UNPLANNED), name, column, "-1: this block needs no such slot")
         inside = (column >= 0) & (column <= arena - size)
-        _need(~needed | inside, name, column, f"within the arena of {arena} bytes")
+        highest = f"from 0 to the arena of {arena} bytes minus the block's size"
+        _need(~needed | inside, name, column, highest)
         aligned = column % plan.alignment == 0
         _need(~needed | aligned, name, column, f"a multiple of the alignment {plan.alignment}")
         whole = (column >= plan.resident) | (column + size <= plan.resident)
@@ -64,7 +66,7 @@ def _check_rows(plan: Plan) -> None:
             ~needed | whole,
             name,
             column,
-            f"wholly below or above {plan.resident}, not spilled in part",
+            f"so that the block is wholly below or above {plan.resident}",
         )
 
 
@@ -93,8 +95,8 @@ def _check_part(plan: Plan, planned: NDArray[np.bool_]) -> None:
     for below, above in pairwise(hulls):
         if above[0] < below[1]:
             _fail(
-                f"streams {below[2]} and {above[2]} share bytes: one uses [{below[0]}, "
-                f"{below[1]}), the other [{above[0]}, {above[1]})"
+                f"the ranges of streams {below[2]} and {above[2]} overlap: [{below[0]}, "
+                f"{below[1]}) and [{above[0]}, {above[1]})"
             )
 
 

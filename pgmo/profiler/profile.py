@@ -19,7 +19,7 @@ from pgmo.profiler.trace import Trace
 from pgmo.units import format_bytes
 
 NEVER = -1
-"""`end` of a persistent block, which no later iteration frees."""
+"""`end` of a persistent block, which no recorded iteration frees."""
 
 MAX_SIZE = 2**48
 """Largest accepted block size in bytes: 256 TiB. Above it: ProfileError."""
@@ -216,12 +216,12 @@ class Profile:
 
     @cached_property
     def persistent(self) -> NDArray[np.bool_]:
-        """True for blocks that no later iteration frees, shape (n,)."""
+        """True for blocks that no recorded iteration frees, shape (n,)."""
         return np.equal(self.end, NEVER)
 
     @cached_property
     def wrap(self) -> NDArray[np.bool_]:
-        """True for blocks that live into the next iteration, shape (n,)."""
+        """True for blocks that a later iteration frees, shape (n,)."""
         return np.greater(self.end, self.ticks)
 
     @cached_property
@@ -246,8 +246,8 @@ class Profile:
     def load_curve(self, alignment: int = 1) -> NDArray[np.int64]:
         """Return the live bytes of the planned blocks at each tick of the steady state.
 
-        If a block lives longer than `ticks`, two of its copies may be alive at once, and each
-        counts. Persistent blocks and blocks shared between streams do not count.
+        If a block lives longer than `ticks`, two of its copies may be alive at once; then
+        both count. Persistent blocks and blocks shared between streams do not count.
 
         Args:
             alignment: alignment in bytes, to which sizes are rounded up.
@@ -350,7 +350,7 @@ class Profile:
 def _check(profile: Profile) -> None:
     n, ticks = len(profile.size), profile.ticks
     if not isinstance(ticks, int) or not 0 <= ticks <= MAX_TICKS:
-        raise ProfileError(f"ticks is {ticks!r}; it must be a whole number up to {MAX_TICKS}")
+        raise ProfileError(f"ticks is {ticks!r}; it must be a whole number from 0 to {MAX_TICKS}")
     size, start, end = profile.size, profile.start, profile.end
     _need((size > 0) & (size <= MAX_SIZE), "size", size, f"above 0 and up to {MAX_SIZE}")
     _need((start >= 0) & (start < ticks), "start", start, f"from 0 to below ticks = {ticks}")
@@ -369,11 +369,11 @@ def _check(profile: Profile) -> None:
     )
     if profile.order is not None and not profile.order.fits(n, ticks):
         raise ProfileError(
-            f"the order refers to blocks or ticks beyond the {n} blocks and {ticks} ticks"
+            f"the order refers to blocks or ticks outside the {n} blocks and {ticks} ticks"
         )
     if size.sum(dtype=np.float64) >= 2**61:
         raise ProfileError(
-            f"the sizes of {n} blocks add up to more than 2**61 bytes; check their unit"
+            f"the sizes of {n} blocks add up to 2**61 bytes or more; check the unit of the sizes"
         )
 
 
@@ -389,5 +389,5 @@ def _need(
     bad = np.flatnonzero(~good)
     row = int(bad[0])
     of = "" if start is None else f" (start {start[row]})"
-    more = f"; {len(bad) - 1} more rows like it" if len(bad) > 1 else ""
+    more = f"; {len(bad) - 1} more rows are out of range" if len(bad) > 1 else ""
     raise ProfileError(f"row {row}: {name} is {column[row]}{of}, must be {wanted}{more}")

@@ -80,7 +80,7 @@ def read_profile(path: str | os.PathLike[str]) -> Profile:
             order=_read_order(archive),
         )
     except ProfileError as error:
-        raise FileError(f"{archive.path}: {error}; record it again") from error
+        raise FileError(f"{archive.path}: {error}; record the profile again") from error
 
 
 def _fields(own: Fields, rows: int) -> dict[str, Any]:
@@ -89,7 +89,7 @@ def _fields(own: Fields, rows: int) -> dict[str, Any]:
     ticks = own.integer("ticks", 0, MAX_TICKS)
     # Computations allocate memory for each tick, so the file's size limits the ticks.
     if ticks > 1024 * (rows + 1024):
-        own.refuse(f"declares {ticks} ticks for {rows} blocks")
+        own.refuse(f"declares {ticks} ticks for {rows} blocks, the most is {1024 * (rows + 1024)}")
     return {
         "ticks": ticks,
         "circular": own.flag("circular"),

@@ -13,8 +13,8 @@ class Ranges:
     """
 
     def __init__(self) -> None:
-        self._runs: list[list[tuple[int, int]]] = [[]]  # A run is empty only if it is the only one.
-        self._lows: list[int] = [0]  # Address at which each run begins.
+        self._runs: list[list[tuple[int, int]]] = [[]]  # Only a single list may be empty.
+        self._lows: list[int] = [0]  # Address at which each list begins.
 
     def replace(self, address: int, size: int) -> list[tuple[int, int]]:
         """Insert a range; return the ranges that it overlaps and replaces, as (address, bytes)."""
@@ -43,7 +43,7 @@ class Ranges:
         return gone
 
     def remove(self, address: int) -> None:
-        """Remove the range that begins at `address`, which must exist."""
+        """Remove the range that begins at `address`. There must be one."""
         at = bisect_right(self._lows, address) - 1
         run = self._runs[at]
         del run[bisect_left(run, (address, 0))]

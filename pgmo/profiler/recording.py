@@ -34,7 +34,7 @@ EVENT = np.dtype(
 
 REQUEST, FREE, STEP, STREAM = 0, 1, 2, 3
 """Values of `kind`. A step ends an iteration. A stream event: another stream uses the block. Higher
-values are those of `pgmo.profiler.ordering`; their `bytes` field is the number of an event."""
+values are those of `pgmo.profiler.ordering`; `bytes` is then the number of a CUDA event, if any."""
 
 ALIVE = -1
 """`gone` of a block that is not freed before the last step."""
@@ -141,7 +141,7 @@ def split(events: NDArray[np.void]) -> list[Iteration]:
 
 
 def make_events(rows: list[tuple[str, int] | tuple[str]]) -> NDArray[np.void]:
-    """Make events from tuples, for importers and tests.
+    """Make events from tuples, for tests.
 
     Args:
         rows: `("request", bytes)`, `("free", block)`, `("shared", block)` and `("step",)`.

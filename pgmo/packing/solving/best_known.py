@@ -47,7 +47,7 @@ class BestKnown:
 
     @property
     def above_bound(self) -> float:
-        """Relative excess of the arena over the bound: 0.01 is one per cent."""
+        """Relative excess of the arena over the bound: 0.01 is one per cent; 0.0 for no bound."""
         return (self.arena - self.bound) / self.bound if self.bound else 0.0
 
     def offer(self, offset: NDArray[np.int64], solver: str) -> None:

@@ -1,4 +1,4 @@
-"""Exact packing of small problems with OR-Tools' CP-SAT, which proves the smallest arena.
+"""Packing of small problems with OR-Tools' CP-SAT, which can prove that an arena is smallest.
 
     offset                            Each block is a rectangle whose place in time is fixed and
       ^  +---------+                  whose offset is free. NoOverlap2D keeps the rectangles
@@ -68,19 +68,19 @@ def suits(problem: Problem) -> bool:
 
 
 def check(problem: Problem) -> None:
-    """Raise OptionError if the sum of areas (size times ticks) could exceed 64 bits."""
+    """Raise OptionError if the sum of areas (size times ticks) could exceed 2**60 units."""
     if _area(problem) > _LARGEST_AREA:
         size = problem.aligned
         unit = int(np.gcd.reduce(size))
         raise OptionError(
             f"solver='cp-sat' cannot count {int(size.sum()) // unit} units of {unit} bytes times "
-            f"{len(np.unique(problem.lower))} ticks in 64 bits; use solver='branch-and-bound' or "
-            "'search'"
+            f"{len(np.unique(problem.lower))} ticks, which is more than 2**60; use "
+            "solver='branch-and-bound' or 'search'"
         )
 
 
 def _area(problem: Problem) -> int:
-    """Return the number of ticks times the sum of sizes, in units of their common divisor."""
+    """Return the number of starts times the sum of sizes, in units of the sizes' common divisor."""
     if not len(problem):
         return 0
     size = problem.aligned
@@ -100,9 +100,9 @@ def solve(
 ) -> Solution:
     """Improve a packing until it is proved to be the smallest, or until the time limit or Ctrl-C.
 
-    Results are reproducible only if a run ends before the time limit, because CP-SAT's workers
-    exchange intermediate results at varying times. Raises OptionError as `require` and `check`, and
-    RuntimeError when CP-SAT refuses the model.
+    Results are reproducible only with one worker, and if the search ends before the time limit:
+    several workers exchange intermediate results at varying times. Raises OptionError as `require`
+    and `check`, and RuntimeError when CP-SAT refuses the model.
 
     Args:
         problem: the blocks, on a line or a circle.

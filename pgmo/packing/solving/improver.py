@@ -17,7 +17,7 @@ _FOREVER = 1e9  # Maximum time limit in seconds, so that native clocks can repre
 
 
 def improve(best: BestKnown, solver: str, *, time_limit: float, threads: int, seed: int) -> bool:
-    """Try to improve a packing by one of `IMPROVERS`; return whether Ctrl-C was pressed."""
+    """Improve a packing by one of `IMPROVERS` if possible; return whether Ctrl-C was pressed."""
     if best.offset is None:
         raise ValueError("there is no packing to improve; offer one first")
     if best.optimal or time_limit <= 0:

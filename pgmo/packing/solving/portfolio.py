@@ -31,7 +31,8 @@ class Portfolio:
     ) -> tuple[list[BestKnown], tuple[Incumbent, ...], bool]:
         """Pack each problem, then improve each packing, in falling order of the possible gain.
 
-        Raises OptionError as `cp_sat.check`, and KeyboardInterrupt if a problem has no packing yet.
+        Raises OptionError as `cp_sat.check`, and KeyboardInterrupt for Ctrl-C while a problem has
+        no packing.
 
         Args:
             problems: one or more problems.
@@ -64,7 +65,7 @@ class Portfolio:
         return bests, tuple(total.trace), interrupted
 
     def _pack(self, bests: Sequence[BestKnown]) -> None:
-        """Run the first packer on all problems, then the others where they may gain."""
+        """Run the first packer on all problems, then the other packers on improvable packings."""
         turns = [iter(self._packers(len(best.problem))) for best in bests]
         for place in range(len(PACKERS)):
             for best, packers in zip(bests, turns, strict=True):

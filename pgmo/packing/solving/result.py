@@ -87,7 +87,8 @@ class Packing:
         blocks, ticks at which no block begins are removed.
 
         Raises:
-            ProfileError: when a size exceeds 256 TiB, or the sizes add up to 2**61 bytes or more.
+            ProfileError: when a size exceeds 256 TiB, the sizes add up to 2**61 bytes or more, or
+                there are more than 2**27 ticks.
 
         Example:
             >>> from pgmo.packing.planner import plan

@@ -29,7 +29,7 @@ class Reserved:
         peak_reserved: largest number of reserved bytes in the whole simulation.
         peak_active: largest number of bytes in use in the whole simulation.
         fragmentation: unused share of the reserved bytes when `reserved` peaks; the smallest share
-            if there are several peaks.
+            if `reserved` has several peaks.
         retries: number of times that cached memory was released to serve a request.
         failed: index of the request that ran out of memory and ended the simulation; or None.
     """
@@ -103,8 +103,9 @@ def simulate_profile(
     """Run the iteration of a profile several times under a model of PyTorch's allocator.
 
     Persistent blocks are requested once, in the first iteration. Blocks that outlive an iteration
-    are freed in a later iteration. If memory does not run out, the figures stay the same after two
-    or three iterations. Allocations outside of iterations, such as parameters, are not simulated.
+    are freed in a later iteration. If memory does not run out, the figures usually stay the same
+    after two or three iterations. Allocations outside of iterations, such as parameters, are
+    ignored.
 
     Args:
         profile: the requests of one iteration. A profile that does not repeat runs once.

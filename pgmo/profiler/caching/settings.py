@@ -11,8 +11,8 @@ MIB = 1 << 20
 INTERVALS = 16
 """Number of size intervals for `roundup_power2_divisions`: below 2 MiB, below 4 MiB, ..."""
 
-# Settings that do not change the addresses of blocks. They concern host memory, locks, the error of
-# a failed request, or reserved address space.
+# Settings without effect on the model. They concern host or managed memory, locks, graph captures,
+# the error of a failed request, or reserved address space.
 _WITHOUT_EFFECT = re.compile(
     "pinned_.*|release_lock_on_.*|graph_capture_record_stream_reuse|use_uvm|backend:native|"
     "throw_on_cudamalloc_oom|expandable_segments_(?:reserve|reserve_by_class|handle_type)"
@@ -28,17 +28,17 @@ class AllocatorSettings:
         roundup_power2_divisions: number of steps between two powers of two, for each of the 16
             intervals [1 MiB, 2 MiB), [2 MiB, 4 MiB), ...; the first also applies to smaller sizes.
             0 or 1 means multiples of 512 bytes. A single number applies to all intervals.
-        max_split_size: bytes. Cached blocks of this size or more serve no requests below it, and
-            are split only in expandable segments. None = no limit.
+        max_split_size: bytes. Cached blocks of this size or more serve no smaller requests, and are
+            split only in expandable segments. None = no limit.
         max_non_split_rounding: bytes by which an unsplit block may exceed a request; None =
             `large_segment_size`.
-        garbage_collection_threshold: share of the memory limit above which blocks that have
-            been cached for long are released; 0 = never. As in PyTorch, it needs `memory_fraction`.
+        garbage_collection_threshold: share of the memory limit above which blocks that have been
+            cached for long are released; 0 = never. No effect without `memory_fraction`.
         memory_fraction: memory limit of the process, as a share of the card; None = no limit.
         large_segment_size: bytes reserved from the driver for requests above 1 and below 10 MiB.
 
     Raises:
-        OptionError: when PyTorch would not accept a value.
+        OptionError: when a value is out of range.
     """
 
     expandable_segments: bool = False
@@ -107,8 +107,8 @@ def _from_pairs(text: str) -> Iterator[tuple[str, Any]]:
         known = _known(name, value)
         if known is None:
             raise OptionError(
-                f"pgmo does not model the allocator setting {pair!r}; leave it out to see what "
-                "PyTorch's own caching allocator does"
+                f"pgmo does not model the allocator setting {pair!r}; leave this setting out to "
+                "see what PyTorch's own caching allocator does"
             )
         yield known
 
@@ -134,7 +134,7 @@ def _known(name: str, value: str) -> tuple[str, Any] | None:
 
 
 def _divisions(items: str) -> tuple[int, ...]:
-    """Parse 'MiB:steps' items. The first one also applies to smaller sizes, '>' to larger ones."""
+    """Parse 'MiB:steps' items. The first item also applies to smaller sizes, '>' to larger."""
     steps = [0] * INTERVALS
     last = -1
     for item in items.split(","):

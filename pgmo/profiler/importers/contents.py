@@ -19,8 +19,8 @@ def contents(path: Path, most: int | None = None) -> bytes:
 
     Raises:
         FileError: when the file is not regular, cannot be read, or is a damaged gzip file. Without
-            `most`, also for an incomplete gzip file, and for one that decompresses to more than
-            fifty times its size. This limit is at least 1 MiB and at most 32 GiB.
+            `most`, also for an incomplete gzip file, and for one that decompresses to fifty times
+            its size or more. This limit is at least 1 MiB and at most 32 GiB.
     """
     try:
         # Check before opening, because opening a pipe would wait for its writer.
@@ -42,8 +42,8 @@ def text_of(path: Path) -> str:
         return contents(path).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise FileError(
-            f"{path}: is not text (byte {error.start} is 0x{error.object[error.start]:02x}); give "
-            "a file in UTF-8"
+            f"{path}: is not UTF-8 text (byte {error.start} is 0x{error.object[error.start]:02x}); "
+            "convert the file to UTF-8"
         ) from error
 
 
@@ -62,7 +62,7 @@ def _unpacked(path: Path, data: bytes, most: int | None) -> bytes:
         rest = unpacker.unused_data
     if most is None and len(unpacked) == limit:
         raise FileError(
-            f"{path}: is a gzip file of {len(data)} bytes that unpacks to more than {limit} bytes; "
+            f"{path}: is a gzip file of {len(data)} bytes that unpacks to {limit} bytes or more; "
             "if you trust it, unpack it first"
         )
     if most is None and not unpacker.eof:

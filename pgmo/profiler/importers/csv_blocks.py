@@ -29,7 +29,7 @@ from pgmo.profiler.trace import Trace
 NEEDED = ("id", "lower", "upper", "size")
 OFFSET = "offset"
 MOST = 2**62
-"""Largest number accepted in a cell."""
+"""Largest accepted time, and largest accepted sum of sizes in bytes."""
 
 _MOST_COLUMNS = 256  # Limits memory: each written row has all columns, even if its line was short.
 
@@ -96,7 +96,7 @@ def read_csv_blocks(path: Path) -> Imported:
         raise FileError(f"{path}: {error}") from error
     notes = {"blocks": f"{len(table)} from a table"}
     if read.alignment > 1:
-        notes["alignment"] = f"{read.alignment} bytes in the table; pass it to pgmo plan"
+        notes["alignment"] = f"{read.alignment} bytes; use pgmo plan --alignment {read.alignment}"
     return Imported(Trace.from_columns(kind=[], address=[], size=[]), notes=notes, table=table)
 
 

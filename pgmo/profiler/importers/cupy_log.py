@@ -26,7 +26,7 @@ _BEGINNING = '{"hook":'
 
 
 def has_cupy_lines(beginning: str) -> bool:
-    """Return whether the beginning of a file contains the beginning of a line of the hook."""
+    """Return whether a line at the beginning of a file begins like a line of the hook."""
     return f"\n{_BEGINNING}" in f"\n{beginning}"
 
 
@@ -61,7 +61,7 @@ def read_cupy_log(path: Path, device: int | None = None) -> list[Imported]:
                 log.free(address, size)
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise FileError(
-                f"{path}, line {number}: {line[:80]!r} is not a complete line of CuPy's "
+                f"{path}, line {number}: {line[:80]!r} is not a valid line of CuPy's "
                 f"DebugPrintHook ({type(error).__name__}: {error}); remove this line"
             ) from error
     notes = {"other lines": f"{others}, ignored"} if others else {}

@@ -82,7 +82,7 @@ def complete(
     old_segments, _ = _earlier(seen, (Event.SEGMENT_ALLOC, Event.SEGMENT_FREE), segments)
     old_blocks, late = _earlier(seen, _BLOCK, blocks)
     if late:
-        notes["later blocks"] = f"{late} in the segments that were made after the last event"
+        notes["later blocks"] = f"{late} in the segments, whose allocation is missing, left out"
     before = old_segments.joined(_earlier_pages(seen, pages)).joined(old_blocks)
     return before.joined(seen), len(before), notes
 
@@ -139,7 +139,7 @@ def _repair(seen: Rows) -> tuple[Rows, int, int]:
 def _earlier(seen: Rows, kinds: tuple[Event, ...], final: Rows) -> tuple[Rows, int]:
     """Return the ranges that existed at the beginning, and the number of unexplained final ranges.
 
-    A range existed if an event frees it but none creates it, or if it is final and overlaps no
+    A range existed if the first event at its address frees it, or if it is final and overlaps no
     event. A final range is unexplained if it neither existed at the beginning nor was created.
     """
     made_by = kinds[0]

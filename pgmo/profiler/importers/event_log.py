@@ -46,7 +46,7 @@ class EventLog:
             time = np.array([row[4] for row in self._rows], np.int64)
             time = np.maximum(time - (time[0] if len(time) else 0), 0)
         except OverflowError as error:
-            raise FileError(f"{path}: holds a number beyond 2**64; check the file") from error
+            raise FileError(f"{path}: a number has more than 64 bits; check the file") from error
         nothing = Rows.make([])
         try:
             whole, before, repairs = complete(replace(rows, time=time), nothing, nothing, nothing)

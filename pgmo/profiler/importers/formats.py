@@ -38,12 +38,12 @@ def read_file(path: str | os.PathLike[str], device: int | None = None) -> list[I
         return read_torch_snapshot(path, device)
     if _PPROF.match(beginning):
         raise FileError(
-            f"{path}: is a profile in pprof's format, as JAX writes; its importer was removed: "
-            "look at it with pprof"
+            f"{path}: begins like a profile in pprof's format, as JAX writes, which pgmo no longer "
+            "imports; open the file with pprof"
         )
     if beginning[:2] == b"PK":
         raise FileError(
-            f"{path}: is a zip archive: a profile of pgmo needs no import, and a file of "
+            f"{path}: begins like a zip archive: a profile of pgmo needs no import, and a file of "
             f"torch.save is no memory snapshot; give {_KNOWN}"
         )
     return _read_text(path, beginning.decode("utf-8-sig", "replace"), device)
@@ -66,8 +66,8 @@ def _read_text(path: Path, beginning: str, device: int | None) -> list[Imported]
         return read_cupy_log(path, device)
     if beginning.lstrip()[:1] in ("{", "["):
         raise FileError(
-            f"{path}: is JSON, as Chrome traces are; their importer was removed: record a memory "
-            "snapshot with torch.cuda.memory._record_memory_history() and _dump_snapshot()"
+            f"{path}: begins like JSON, such as a Chrome trace, which pgmo cannot import; record a "
+            "memory snapshot with torch.cuda.memory._record_memory_history() and _dump_snapshot()"
         )
     header = [name.strip() for name in beginning.split("\n", 1)[0].split(",")]
     if all(name in header for name in RMM_COLUMNS):

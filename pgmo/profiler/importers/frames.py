@@ -32,7 +32,7 @@ _LIBRARY = re.compile(
     r"lib/python3\.\d+)/|^<frozen "
 )
 _OPERATOR = re.compile(r"at::_ops::(\w+)::(?:call|redispatch)\b")
-# Operators that only allocate a tensor, which another operator fills.
+# Operators that allocate a tensor for another operator.
 _FACTORY = re.compile(r"aten\.(?:(?:new_)?(?:empty|zeros)|resize_)")
 _OVERLOAD = re.compile(
     r"(?:_(?:[A-Z]\w*|out|memory_format|dim|int|self|correction|start(?:_step)?|reduce|value|"
@@ -50,7 +50,7 @@ class Frame(NamedTuple):
 
     @property
     def is_python(self) -> bool:
-        """Return whether the call is of Python code, according to its file name."""
+        """Return whether the call is of Python code, according to its file name and line."""
         name = self.file.rsplit("/", 1)[-1]
         if name.endswith(_PYTHON) or name.startswith("<"):
             return True
@@ -59,7 +59,7 @@ class Frame(NamedTuple):
 
 
 class Labels:
-    """Short file names: the last part of the path, or two parts if one is ambiguous."""
+    """Short file names: the last part of the path, or two if one is ambiguous or `__init__.py`."""
 
     def __init__(self, frames: Iterable[Frame]) -> None:
         users: dict[str, set[str]] = defaultdict(set)

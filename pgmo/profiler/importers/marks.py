@@ -28,7 +28,8 @@ class Marks:
     """Beginnings of iterations.
 
     Args:
-        rows: index of the first event of each iteration, ascending.
+        rows: index of the first event of each iteration, ascending; the number of events for an
+            iteration that begins at the end.
         explanation: name of the marks for messages, such as "ProfilerStep"; "" without marks.
         by: kind of the marks.
     """
@@ -67,7 +68,7 @@ def find_marks(
 def _annotated(
     time: NDArray[np.int64], own: Sequence[Mapping[str, Any]], prefix: str, stage: str
 ) -> Marks:
-    """Return the beginnings according to annotations of this stage with this prefix of names."""
+    """Return the beginnings that annotations of a stage mark, if their names have the prefix."""
     named = [
         (text(item["name"], "a name"), integer(item["time_us"], "a time"))
         for item in own

@@ -34,8 +34,8 @@ def read_rmm_log(path: Path, device: int | None = None) -> list[Imported]:
     """Read a log. RMM's logs name no device, so device 0 is assumed.
 
     Raises:
-        FileError: if a line is incomplete or invalid, or if `device` is not 0. The message names
-            the invalid line.
+        FileError: if a line is incomplete or invalid; the message names the line. Also if
+            `device` is neither None nor 0.
     """
     log, failures = EventLog(), []
     days, last = 0, 0
@@ -53,7 +53,7 @@ def read_rmm_log(path: Path, device: int | None = None) -> list[Imported]:
             stream = integer(_number(stream_text), "Stream", 0, 2**64 - 1)
         except ValueError as error:
             raise FileError(
-                f"{path}, line {line}: is not a complete line of an RMM log ({error}); "
+                f"{path}, line {line}: is not a valid line of an RMM log ({error}); "
                 "remove this line"
             ) from error
         if action == "allocate" and size > 0:
@@ -63,13 +63,14 @@ def read_rmm_log(path: Path, device: int | None = None) -> list[Imported]:
         elif action == "allocate failure":
             log.add(Event.OOM, 0, size, stream=stream, time=time)
             failures.append(format_bytes(size))
-    notes = {"out of memory": ", ".join(failures[:3])} if failures else {}
+    more = f" and {len(failures) - 3} more" if len(failures) > 3 else ""
+    notes = {"out of memory": ", ".join(failures[:3]) + more} if failures else {}
     choose_device(path, [0], device)
     return [log.imported(path, "rmm", 0, notes)]
 
 
 def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Yield number and cells of each line: action, pointer, size, time, stream; "" if missing."""
+    """Yield each line's number and cells: action, pointer, size, time, stream; "" if missing."""
     lines = csv.reader(io.StringIO(text_of(path), newline=""))
     try:
         header = [name.strip() for name in next(lines, [])]
@@ -82,11 +83,11 @@ def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
                 continue
             if len(row) <= needed:
                 raise FileError(
-                    f"{path}, line {lines.line_num}: is not a complete line of an RMM log: it has "
+                    f"{path}, line {lines.line_num}: is not a valid line of an RMM log: it has "
                     f"{len(row)} cells of {len(header)}; remove this line"
                 )
             yield lines.line_num, [row[own] if 0 <= own < len(row) else "" for own in at]
-    except csv.Error as error:  # A cell has more than 131072 characters.
+    except csv.Error as error:  # For example, a cell has more than 131072 characters.
         raise FileError(f"{path}, line {lines.line_num}: {error}; remove this line") from error
 
 

@@ -4,11 +4,11 @@
     pieces     0     | 1       | 2       | 3            reference: 2, the last whole piece
     paired     - - - | 0 1 2 3 | 0 1 2 3 | 0 1          3 shows when wrapping blocks are freed
 
-Iterations begin at the trace's marks if iterations between marks make the same requests. Otherwise
-they are periods of the requests, and begin where live bytes are lowest. Most periods are loops
-within an iteration and are rejected (`iteration_guess`). If no period is accepted, iterations
-between marks may also differ in sizes (`find_steady`). If exactly one iteration is marked, the
-profile is of the whole trace. The caller can also choose the whole trace or one iteration.
+Iterations begin at the trace's marks if two iterations between marks make the same requests.
+Otherwise, iterations are periods of the requests, and begin where live bytes are lowest. Most
+periods are loops within an iteration and are rejected (`iteration_guess`). If no period is
+accepted, iterations between marks may also differ in sizes (`find_steady`). With exactly one mark,
+the profile is of the whole trace. The caller can also choose the whole trace or one iteration.
 """
 
 from collections.abc import Iterator, Sequence
@@ -37,7 +37,7 @@ _FEWEST_BY_HAND = 2
 """Minimum number of iterations that the caller's own marks must give."""
 
 _MOST_OF_ONE = 0.5
-"""Minimum share of an iteration that the first or last piece must have; else neither counts."""
+"""Minimum share of an iteration in the first or the last piece. Below it in both, none counts."""
 
 
 def profile_of(
@@ -86,8 +86,8 @@ def profile_of(
         cut = next(_cut_by_period(trace), None)
         if cut is None:
             raise OptionError(
-                "the recording has no marks and nothing in it repeats, so there are no iterations "
-                "to choose from; without a choice, the profile is of the whole recording"
+                "the recording has no marks, and no period covers half of its requests, so there "
+                "are no iterations to choose from; leave out the choice of an iteration"
             )
         _, trace, pieces = cut
         marks = np.flatnonzero(trace.kind == Event.MARK)
@@ -129,14 +129,14 @@ def marked_every(trace: Trace, count: int) -> Trace:
     if len(begins) < _FEWEST_BY_HAND:
         unit = "steps" if len(marks) else "requests"
         raise OptionError(
-            f"the recording has {len(marks) or len(requests):,} {unit}: iterations of {count:,} "
-            f"are fewer than {_FEWEST_BY_HAND}"
+            f"the recording has {len(marks) or len(requests):,} {unit}, too few for "
+            f"{_FEWEST_BY_HAND} iterations of {count:,}; choose fewer {unit} for an iteration"
         )
     return replace(_marked(trace, begins), marked_by=MarkedBy.STEPS)
 
 
 def _by_period(trace: Trace, meta: ProfileMeta) -> tuple[Profile | None, str]:
-    """Return the profile of a period, or None with the reason for rejecting it; "" without any."""
+    """Return the profile of a period, or None; and why the first period was rejected, or ""."""
     why = ""
     for period, marked, pieces in _cut_by_period(trace):
         steady = same_pieces(pieces)
@@ -178,8 +178,8 @@ def _chosen(trace: Trace, pieces: list[Iteration], marks: NDArray[np.int64], num
     }
     if number not in found:
         raise OptionError(
-            f"iteration {number} is not in the recording; the iterations that request anything "
-            f"are {_ranges(sorted(found))}"
+            f"iteration {number} is not in the recording, or has no requests; the iterations with "
+            f"requests are {_ranges(sorted(found))}"
         )
     return steady_of(pieces, found[number])
 

@@ -25,7 +25,7 @@ _SEVERAL = 3
 
 @dataclass(frozen=True, eq=False)
 class Match:
-    """Result of a comparison. `explanation` describes the result, with the first difference.
+    """Result of a comparison. `explanation` describes the result in words.
 
     Args:
         kind: "exact", "fit" or "none".
@@ -56,7 +56,7 @@ def compare(first: Iteration, second: Iteration) -> Match:
     """Compare two iterations."""
     base, other = (first, second) if len(first) >= len(second) else (second, first)
     if base.same_requests(other):
-        same = f"iterations {base.index} and {other.index} issue the same {len(base)} requests"
+        same = f"{_name(base)} and {_name(other)} issue the same {len(base)} requests"
         rows = np.arange(len(base))
         return Match("exact", base, other, rows, np.zeros(len(base), np.bool_), same)
     difference = first_difference(first, second)
@@ -108,8 +108,8 @@ def _fit(base: Iteration, other: Iteration, rows: NDArray[np.int64], difference:
     varying[rows[paired]] = base.size[rows[paired]] != other.size[paired]
     absent = len(base) - len(paired)
     explanation = (
-        f"iterations {base.index} and {other.index} have one structure: {int(varying.sum())} of "
-        f"{len(base)} requests differ in size, {absent} are absent; first, {difference}"
+        f"{_name(base)} and {_name(other)} have one structure: {int(varying.sum())} of "
+        f"{len(base)} requests differ in size, {absent} are unpaired; first, {difference}"
     )
     return Match("fit", base, other, rows, varying, explanation)
 

@@ -59,10 +59,10 @@ def build_profile(
 ) -> Profile:
     """Make a profile of the reference iteration of `steady`.
 
-    A full member has as many requests as the reference. Sizes and lifetimes are the largest among
-    full members. Shorter members are paired by similarity, so their lifetimes are used only for
-    blocks that no full member frees. A block is persistent if no member frees it, or if it lives
-    longer than two periods. A block is shared if any member shares it between streams.
+    A full member has at least as many requests as the reference. Sizes and lifetimes are the
+    largest among full members. Shorter members are paired by similarity, so their lifetimes are
+    used only for blocks that no full member frees. A block is persistent if no member frees it, or
+    if it lives longer than two periods. It is shared if any member shares it between streams.
 
     With `alone`, sizes and lifetimes come from the reference only. Other members show only when
     blocks that outlive the reference are freed.
@@ -115,7 +115,7 @@ def _shared(iterations: list[Iteration], steady: Steady) -> NDArray[np.bool_]:
 
 
 def _ends(iterations: list[Iteration], steady: Steady, counted: list[int]) -> NDArray[np.int64]:
-    """Return the latest end of each row, or `NEVER`, in ticks since the row's iteration began."""
+    """Return the latest end of each row in ticks since the row's iteration began, or `NEVER`."""
     ticks = len(iterations[steady.reference])
     members = sorted(steady.rows)
     clock = _Clock(iterations, steady, ticks)

@@ -68,7 +68,7 @@ class Order:
     def __post_init__(self) -> None:
         check_columns(self, COLUMNS, "row of the order", ProfileError)
         if len(self.tick) and (self.tick[0] < 0 or (np.diff(self.tick) < 0).any()):
-            raise ProfileError("the ticks of an order decrease; record again")
+            raise ProfileError("the ticks of an order decrease or are negative; record again")
         unknown = self.kind[~np.isin(self.kind, KINDS)]
         if unknown.size:
             raise ProfileError(f"a row of the order has kind {unknown[0]}, must be among {KINDS}")
@@ -81,10 +81,10 @@ class Order:
         among = (target >= 0) & (target < len(self))
         if not among.all() or not (self.kind[target] == RECORD).all():
             raise ProfileError(
-                "a row of the order waits for a row that records no event; record again"
+                "a row of the order waits for a row that is missing or no event; record again"
             )
         if ((self.back[waits] == 0) & (target > own)).any():
-            raise ProfileError("a row of the order waits for an event that comes later")
+            raise ProfileError("a row of the order waits for a later event; record again")
 
     def __len__(self) -> int:
         return len(self.tick)
@@ -102,6 +102,6 @@ class Order:
         return replace(self, tick=ticks[self.tick], target=target)
 
     def fits(self, blocks: int, ticks: int) -> bool:
-        """Return whether this order refers only to blocks and ticks below these numbers."""
+        """Return whether the order refers only to blocks below `blocks`, ticks up to `ticks`."""
         freed = self.target[self.kind == FREE]
         return bool((self.tick <= ticks).all() and ((freed >= 0) & (freed < blocks)).all())

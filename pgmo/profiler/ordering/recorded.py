@@ -4,8 +4,8 @@ recording    | ... E5 ... | F12  W5  E6  F20 | ...      numbers since recording 
 order                      F     W   E   F              rows and blocks of the iteration, with the
                            back 1, 1     0              number of iterations back to the target
 
-F is a free, E the record of an event, and W a wait for an event. The number is the request that is
-freed, or the event.
+F is a free, E the record of an event, and W a wait for an event. The number names the request
+whose block is freed, or the event.
 """
 
 from collections.abc import Sequence
@@ -70,7 +70,7 @@ def numbered(events: NDArray[np.void], served: NDArray[np.int64]) -> NDArray[np.
 def split_rows(
     rows: NDArray[np.void] | None, edges: NDArray[np.int64]
 ) -> list[NDArray[np.void] | None]:
-    """Split rows by iteration. Rows before an iteration's first request belong to the previous one.
+    """Split rows by iteration. Rows before an iteration's first request belong to the one before.
 
     Args:
         rows: rows from `numbered`, or None, which gives None for each iteration.

@@ -17,7 +17,7 @@ _STEP = "Optimizer.profile_hook_step.<locals>.wrapper"
 
 
 class Running(NamedTuple):
-    """Running modules, outermost first; class of the running optimizer and user's line, or ""."""
+    """Running modules, outermost first; the running optimizer's class and user's line, or ""."""
 
     modules: list[Any]
     optimizer: str

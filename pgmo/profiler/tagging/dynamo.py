@@ -58,7 +58,7 @@ _hidden = True
 
 
 def hidden() -> bool:
-    """Return whether observers can be suspended before Dynamo sees them. If not, use none."""
+    """Return whether observers can be suspended before Dynamo sees them. If not, register none."""
     return _hidden
 
 

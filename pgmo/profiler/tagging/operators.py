@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 
 class OperatorAnswer(IntEnum):
-    """Answer of `begin`; csrc/adapters/torch_operators.hpp has the same values."""
+    """Return values of `begin`; csrc/adapters/torch_operators.hpp has the same values."""
 
     NEVER = 0
     """This operator is never reported."""
@@ -30,9 +30,9 @@ class Operators(Protocol):
         When an operator has returned or failed, the native tag of its thread is reset.
 
         Args:
-            begin: called before an operator. The arguments are its name, like "aten::addmm"; the
-                name of its overload, which may be ""; and a number of graph nodes, or -1. The
-                thread had made these nodes when its latest reported operator ended.
+            begin: called before an operator. The arguments are the operator's name, like
+                "aten::addmm"; the name of the overload, which may be ""; and the number of graph
+                nodes that the thread had made when its latest reported operator ended, or -1.
         """
 
     def ignore(self) -> None:

@@ -1,8 +1,8 @@
 """Declared origins of operators that run on behalf of a model.
 
 A step that `pgmo.recompute` captured is one function that enters no modules. A recording would
-attribute all its operators to one module, and none to recomputation. So while a listener exists,
-the step declares the module and phase of each operator.
+attribute all operators of the step to one module, and none to recomputation. So while a listener
+exists, the step declares the module and phase of each operator.
 """
 
 import threading

@@ -38,13 +38,13 @@ def test_no_rows(tmp_path):
 @pytest.mark.parametrize("content", [b"", b"PK", b"PK\x03\x04", b"x" * 1000])
 def test_other_files(tmp_path, content):
     (tmp_path / "other").write_bytes(content)
-    with pytest.raises(FileError, match=r"does not begin like|is empty|is truncated"):
+    with pytest.raises(FileError, match=r"does not begin like|is empty|has no seal"):
         read_saved(tmp_path / "other")
 
 
 def test_the_error_for_a_snapshot_names_the_command_for_a_profile(tmp_path):
     (tmp_path / "other").write_bytes(b"\x80\x04.")
-    with pytest.raises(FileError, match=r"other: is a pickle; .* with pgmo export --to profile$"):
+    with pytest.raises(FileError, match=r"begins like a pickle.* with pgmo export --to profile$"):
         read_saved(tmp_path / "other")
 
 
@@ -57,7 +57,13 @@ def test_paths_that_cannot_be_read(tmp_path):
             read_saved(path)
 
 
-def test_more_rows_than_a_file_may_have_are_not_written(monkeypatch):
+def test_more_rows_or_bytes_than_a_file_may_have_are_not_written(monkeypatch):
+    size = len(pack("pgmoprof", VERSION, COLUMNS, {}))
+    monkeypatch.setattr("pgmo.archive.writing.MAX_FILE", size)
+    assert len(pack("pgmoprof", VERSION, COLUMNS, {})) == size
+    monkeypatch.setattr("pgmo.archive.writing.MAX_FILE", size - 1)
+    with pytest.raises(FileError, match=f"{size} bytes are more than the {size - 1}"):
+        pack("pgmoprof", VERSION, COLUMNS, {})
     monkeypatch.setattr("pgmo.archive.writing.MAX_ROWS", 2)
     with pytest.raises(FileError, match="3 rows are more than the 2"):
         pack("pgmoprof", VERSION, COLUMNS, {})

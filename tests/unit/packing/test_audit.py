@@ -60,14 +60,14 @@ def test_an_optimum_without_proof(good):
     assert "is called not optimal" in failed(replace(good, optimal=False))["bound"].detail
 
 
-def test_who_proved_the_bound_is_reported(good):
+def test_what_proves_the_bound_is_reported(good):
     # On this circle, any two blocks are live at once, so that the optimum is above the max load.
     assert (good.arena, good.max_load) == (256, 192)
     check = audit(good)[2]
     assert check.passed
-    assert check.detail == "optimal: found by best-fit, not proved again; loads alone prove 192 B"
+    assert check.detail == "optimal: this bound is not proved again; loads alone prove 192 B"
     easy = plan(Profile.from_columns(size=[64, 64], start=[0, 1], end=[1, 2], ticks=2))
-    assert audit(easy)[2].detail == "optimal: follows from the load of the slots"
+    assert audit(easy)[2].detail == "optimal: the bound follows from the load of the slots"
 
 
 def test_blocks_that_were_changed_after_the_plan_was_made(good):
@@ -84,9 +84,8 @@ def test_another_profile(good, profile):
         other = replace(profile, **{column: np.array(value)})
         assert failed(good, other)["profile"].detail.startswith(reported)
     shorter = Profile.from_columns(size=[64], start=[0], end=[2], ticks=3)
-    assert failed(good, shorter)["profile"].detail.startswith(
-        "the plan has blocks 3, the profile 1"
-    )
+    detail = failed(good, shorter)["profile"].detail
+    assert detail.startswith("blocks: 3 in the plan, 1 in the profile")
 
 
 def test_plans_inside_are_checked_too(good, profile):

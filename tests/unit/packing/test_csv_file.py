@@ -83,7 +83,7 @@ def test_one_alignment_that_suits_all_rows(given_text, alignments, expected):
             GOOD + f"c,0,1,{2**62}\n",
             r"line 4: size is 46\d*: the sizes add up to 46\d*, beyond 2\*\*62; correct this",
         ),
-        (b"id,lower,upper,size\n\xff", r"is not text \(byte 20 is 0xff\); give a file in UTF-8"),
+        (b"id,lower,upper,size\n\xff", r"is not UTF-8 text \(byte 20 is 0xff\); convert the file"),
     ],
 )
 def test_what_is_wrong_is_named(given_text, text, message):

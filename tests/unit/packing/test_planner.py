@@ -278,7 +278,7 @@ def test_the_first_iteration_has_a_plan_of_its_own():
     assert (made.resident, made.offset.tolist()) == (128, [UNPLANNED, 0])
     with pytest.raises(OptionError, match="opening=7 is not a Profile"):
         plan(profile, opening=7)
-    with pytest.raises(OptionError, match="opening= is for profiles"):
+    with pytest.raises(OptionError, match="opening= is only for a Profile"):
         plan(Problem([8], [0], [1]), opening=opening)
 
 

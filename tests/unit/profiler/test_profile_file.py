@@ -135,7 +135,7 @@ def write_with_trace(path, name="trace", kind=0, **fields):
             ({"private": private}, r"field 'private.* must be a list")
             for private in (7, [[1, 0, 4096]], [[1, 0, 4096, -1]], [[1, 0, True, 8]])
         ),
-        ({"kind": 99}, r"row 0: kind is 99, must be an Event; record it again"),
+        ({"kind": 99}, r"row 0: kind is 99, must be an Event; record the profile again"),
         ({"name": "other"}, r"member 'other\.pgmoprof' is not part of this format"),
         ({"marked_by": "me"}, "'marked_by' is 'me', must be one of steps, "),
     ],
@@ -175,7 +175,7 @@ def test_more_ticks_than_a_file_may_have_are_not_written(tmp_path):
     path = tmp_path / "a.pgmoprof"
     path.write_bytes(b"old")
     profile = Profile.from_columns(size=[8], start=[0], end=[1], ticks=2**22)
-    with pytest.raises(FileError, match="declares 4194304 ticks for 1 blocks; nothing was written"):
+    with pytest.raises(FileError, match=r"declares 4194304 ticks for 1 blocks, .*; nothing was w"):
         profile.save(path)
     assert path.read_bytes() == b"old"
 

@@ -14,12 +14,13 @@ _MOST_TEXT = 200
 
 
 def annotations_of(found: Any, odd: OddValues) -> list[dict[str, Any]]:
-    """Return the annotations without an invalid name or time."""
+    """Return the annotations with a valid name and time; count the others in `odd`."""
     if not isinstance(found, list | tuple):
         return []
     good = [one for one in found if _is_annotation(one)]
     if len(good) < len(found):
-        odd.add("annotation", "it has no name or no time", len(found) - len(good))
+        what = "it is not a dictionary, or its name or its time is invalid"
+        odd.add("annotation", what, len(found) - len(good))
     return good
 
 
@@ -47,26 +48,27 @@ def private_segments(segments: Sequence[Mapping[str, Any]]) -> tuple[PrivateSegm
 
 
 def private_note(private: Sequence[PrivateSegment]) -> dict[str, str]:
-    """Return a note about private segments, which the model of PyTorch leaves out; or {}."""
+    """Return a note about private segments, which the allocator's model leaves out; or {}."""
     if not private:
         return {}
     held = format_bytes(sum(one.size for one in private))
-    count = f"{len(private)} segment{'s' if len(private) > 1 else ''}"
-    unmodelled = (
-        f"{count} of {held} belong to graphs or pools, which the model of PyTorch leaves out"
-    )
-    return {"private pools": unmodelled}
+    belong = f"1 segment of {held} belongs"
+    if len(private) > 1:
+        belong = f"{len(private)} segments of {held} in all belong"
+    return {
+        "private pools": f"{belong} to graphs or pools, which pgmo's model of PyTorch leaves out"
+    }
 
 
 def settings_of(found: Any) -> dict[str, str]:
-    """Return settings as text; nested settings in the form of `PYTORCH_CUDA_ALLOC_CONF`."""
+    """Return settings as text, nested ones like in `PYTORCH_CUDA_ALLOC_CONF`; {} for no dict."""
     if not isinstance(found, dict):
         return {}
     return {_plain(name): _plain(value) for name, value in found.items()}
 
 
 def _plain(value: Any) -> str:
-    """Return the beginning of a setting as text: in a malicious file it may be huge."""
+    """Return the beginning of a setting as text: a malicious file may have huge settings."""
     if isinstance(value, dict):
         parts = [f"{_part(key)}:{_part(own)}" for key, own in islice(value.items(), _MOST_PARTS)]
         return f"[{','.join(parts)}]"

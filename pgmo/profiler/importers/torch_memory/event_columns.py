@@ -54,7 +54,7 @@ class EventColumns:
         self._numbers = [array("q") for _ in range(3)]  # Address, size, time.
 
     def add(self, found: dict[str, Any]) -> None:
-        """Add an event. If the event has an invalid value, `readable` drops its row."""
+        """Add an event. `readable` drops its row if a value besides time and note is invalid."""
         try:
             self._append(found)
         except (OverflowError, TypeError, ValueError) as error:
@@ -67,7 +67,7 @@ class EventColumns:
                 column.append(value)
 
     def readable(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the rows with a known kind and a valid size and address."""
+        """Return the rows with a known kind and a valid size and address; count invalid rows."""
         rows = rows[_view(self._kind, np.int8)[rows] >= 0]
         address, size = (_view(column, np.int64)[rows] for column in self._numbers[:2])
         good = (size >= 0) & (size <= MOST_SIZE) & (address >= 0) & (address <= MOST_ADDRESS)

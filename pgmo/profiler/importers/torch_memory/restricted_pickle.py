@@ -86,7 +86,7 @@ def load(data: bytes, hook: Callable[[dict[Any, Any]], Any] | None = None) -> An
                 f"is cut off: its {len(data)} bytes end in the middle of the data; save it again"
             ) from error
         if data[0] != _PROTO:
-            raise PickleError("is not a pickle of protocol 2 or above; check what it is") from error
+            raise PickleError("is not a pickle of protocol 2 or above; check the file") from error
         raise PickleError(f"is damaged at byte {machine.at}; save it again") from error
     finally:
         if collecting:
@@ -107,7 +107,7 @@ class _Machine:
         self.most = _FEW + len(data) // _APART
 
     def run(self) -> Any:
-        """Execute all instructions and return the data. Common ones are inline for speed."""
+        """Execute all instructions and return the data. The common ones are inline for speed."""
         data, memo, texts, hook = self.data, self.memo, self.texts, self.hook
         stack: list[Any] = []
         outer: list[list[Any]] = []  # Stacks below the marks.
@@ -291,7 +291,8 @@ class _Machine:
         if end > len(self.data):
             self.at = len(self.data)
             raise IndexError("cut off")
-        raise PickleError(f"has a {what} of {length} bytes at byte {self.at}; plain data has none")
+        at = f"{length} bytes at byte {self.at}, and the most is {_MOST_INTEGER}"
+        raise PickleError(f"has an {what} of {at}; do not trust this file")
 
     def _put(self, slot: int, value: Any) -> None:
         if slot == len(self.memo):
@@ -309,7 +310,7 @@ class _Machine:
         if self.containers > self.most:
             raise PickleError(
                 f"has more than {self.most} lists, tuples and dictionaries in {len(self.data)} "
-                "bytes; a memory snapshot has a third of that at most: do not trust this file"
+                "bytes; a memory snapshot has less than half as many: do not trust this file"
             )
 
     def _check_keys(self, keys: list[Any]) -> None:

@@ -40,12 +40,12 @@ from pgmo.units import format_bytes
 HOST = -1
 """Device number that stands for pinned memory of the host."""
 _MOST_SURPLUS = 1024
-"""Maximum surplus of entries over events. Above it, traces are not searched for wrong entries."""
+"""Maximum surplus of entries over events. Above it, wrong entries are not searched for."""
 
 _MASK = 2**64 - 1
 _HOW = (
-    "write it with torch.cuda.memory._record_memory_history() before the work and "
-    "torch.cuda.memory._dump_snapshot(FILE) after it"
+    "call torch.cuda.memory._record_memory_history() before the work and "
+    "torch.cuda.memory._dump_snapshot(FILE) after the work"
 )
 
 
@@ -80,7 +80,7 @@ def read_torch_snapshot(path: Path, device: int | None = None) -> list[Imported]
         raise FileError(f"{path}: {error}; save it again") from error
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise FileError(
-            f"{path}: the snapshot lacks something or has a value of another kind "
+            f"{path}: the snapshot has a missing or invalid value "
             f"({type(error).__name__}: {error}); {_HOW}"
         ) from error
 
@@ -108,7 +108,7 @@ class _Reader:
         self.blocks: list[tuple[int, int, int, bool, int]] = []
 
     def take(self, found: dict[Any, Any]) -> Any:
-        """Replace the dictionary of an event, block or frame; return others. Hook of `load`."""
+        """Replace an event's, block's or frame's dictionary; keep other ones. Hook of `load`."""
         try:
             if "action" in found:
                 self.events.add(found)
@@ -119,7 +119,7 @@ class _Reader:
                 return self.stacks.frame(found)
             return found
         except (TypeError, ValueError, AttributeError, KeyError, IndexError) as error:
-            self._wrong(f"an event or a block has odd values ({error})")
+            self._wrong(f"an event, a block or a frame has invalid values ({error})")
 
     def devices(self, value: Mapping[str, Any], device: int | None) -> list[Imported]:
         """Return the results for the wanted devices of the snapshot."""
@@ -152,12 +152,12 @@ class _Reader:
             last = number == wanted[-1]
             made.append(self._device(number, seen, own, settings, annotations, last))
         if pinned and HOST not in wanted:
-            counted = f"{len(rows.get(HOST, ()))} events; import them with --device {HOST}"
+            counted = f"{len(rows.get(HOST, ()))} events; import this memory with --device {HOST}"
             made[0].notes["pinned memory of the host"] = counted
         return made
 
     def _check_blocks(self, **parts: list[dict[str, Any]]) -> None:
-        """Check that segments list each block once: a small file could describe a huge snapshot."""
+        """Refuse segments that list a block twice: a small file could describe a huge snapshot."""
         seen = 0
         for name, segments in parts.items():
             for number, segment in enumerate(segments):
@@ -206,7 +206,7 @@ class _Reader:
     ) -> Imported:
         rows = self.events.readable(rows)
         if 2 * self.events.left_out > len(self.events):
-            self._wrong(f"most events have odd values, the first: {self.odd.reason('event')}")
+            self._wrong(f"most events have invalid values, first: {self.odd.reason('event')}")
         seen, note = self.events.columns(rows)
         if last:  # The columns hold the events of all devices.
             self.events.clear()
@@ -265,7 +265,7 @@ class _Reader:
         )
 
     def _segments(self, segments: list[dict[str, Any]]) -> tuple[Rows, Rows, Rows]:
-        """Return plain segments, mapped ranges of expandable segments, and live blocks, as rows."""
+        """Return other segments, mapped ranges of expandable segments, and live blocks, as rows."""
         plain, pages, alive = [], [], []
         for segment in segments:
             low = integer(segment["address"], "the address of a segment")

@@ -62,7 +62,7 @@ class Stacks:
         some = shortened(frames, _MOST_FRAMES)
         stack = tuple(frame for frame in some if type(frame) is Frame)
         if len(stack) < len(some):
-            self._odd.add("stack", "one of its frames is not a frame")
+            self._odd.add("stack", "one of its entries is not a frame")
         number = self._numbers.setdefault(stack, len(self._numbers))
         self._same[id(frames)] = frames, number
         return number

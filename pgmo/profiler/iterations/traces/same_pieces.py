@@ -9,7 +9,7 @@ from pgmo.profiler.recording import Iteration
 
 
 def same_pieces(pieces: list[Iteration]) -> Steady | None:
-    """Return the largest group of equal pieces, with partial pieces; None without two equal ones.
+    """Return the largest group of equal pieces, with partial pieces; None without two equal pieces.
 
     The last equal piece is the reference.
     """
@@ -24,7 +24,7 @@ def same_pieces(pieces: list[Iteration]) -> Steady | None:
 
 
 def steady_of(pieces: list[Iteration], reference: Iteration) -> Steady:
-    """Return the group of a piece: all equal pieces; if there are none, the piece and the next."""
+    """Return the group of a piece: the pieces equal to it, or else the piece and the next one."""
     members = [piece.index for piece in pieces if piece.same_requests(reference)]
     if len(members) > 1:
         return _steady(pieces, members, reference)
@@ -47,7 +47,7 @@ def _steady(pieces: list[Iteration], members: list[int], reference: Iteration) -
     rows = {index: np.arange(ticks) for index in members}
     head, tail = pieces[0], pieces[-1]
     end, start = _as_end(head, reference), _as_start(tail, reference)
-    # The first piece, for example one that allocates optimizer state, may end like the others by
+    # The first piece, for example one that allocates optimizer state, may end like the reference by
     # chance. A chance match does not show how long blocks live.
     if (end == UNPAIRED).sum() > max(0, len(head) - ticks):
         end = np.full(len(head), UNPAIRED)

@@ -96,7 +96,7 @@ def test_a_global_is_refused_by_name_and_not_called(protocol, function, name, tm
         (b"\x80\x04}(]Nu.", "has a key of type list at byte 6"),
         (b"\x80\x04r\xff\xff\xff\xff.", "is damaged at byte 2"),
         (b"\x80\x04\x8d" + b"\xff" * 8 + b"x", "is cut off"),
-        (b"\x80\x04\x8a\xff" + b"\x01" * 255 + b".", "has a integer of 255 bytes"),
+        (b"\x80\x04\x8a\xff" + b"\x01" * 255 + b".", "has an integer of 255 bytes"),
         (b"\x80\x04\x8c\x01\xff.", "is damaged at byte 2"),
     ],
 )

@@ -60,7 +60,7 @@ def test_requests_that_another_kernel_leaves_out():
         assert match.base.size.tolist() == first
         right = match.rows == np.delete(np.arange(200), absent)
         assert right.mean() > 0.97
-        assert "4 are absent" in match.explanation
+        assert "4 are unpaired" in match.explanation
 
 
 def test_what_is_logged_at_another_place_shifts_nothing():

@@ -54,7 +54,7 @@ def test_several_steps_as_one_iteration(saved, every, growth, printed):
 def test_too_few_iterations_and_a_file_without_a_history_are_refused(saved, tmp_path, capsys):
     path = saved("leaky.pgmoprof", iterations=6)
     assert main(["stats", "--leaks", path, "--every", "6"]) == 2
-    assert "6 steps: iterations of 6 are fewer than 2" in capsys.readouterr().err
+    assert "6 steps, too few for 2 iterations of 6; choose fewer steps" in capsys.readouterr().err
     Profile.from_columns(size=[8], start=[0], end=[1], ticks=1).save(tmp_path / "a.pgmoprof")
     assert main(["stats", "--leaks", str(tmp_path / "a.pgmoprof"), "--every", "3"]) == 2
     assert "a.pgmoprof has none" in capsys.readouterr().err

@@ -27,9 +27,9 @@ from tests.unit.profiler.importers.torch_memory.reading import changed, good
             changed(lambda s: s["segments"][0].update(blocks=[1])),
             "has entries that are not blocks",
         ),
-        (changed(lambda s: s["segments"].append(3)), "lacks something"),
-        (changed(lambda s: s["segments"][0].pop("address")), "lacks something"),
-        (changed(lambda s: s.update(device_traces=5)), "lacks something"),
+        (changed(lambda s: s["segments"].append(3)), "missing or invalid value"),
+        (changed(lambda s: s["segments"][0].pop("address")), "missing or invalid value"),
+        (changed(lambda s: s.update(device_traces=5)), "missing or invalid value"),
     ],
 )
 def test_what_is_said_of_other_files(tmp_path, data, message):

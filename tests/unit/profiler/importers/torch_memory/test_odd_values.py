@@ -80,7 +80,7 @@ def test_a_frame_without_a_line_keeps_its_file_and_function(tmp_path):
         ("time_us", "late", "1 time read without the value (it is 'late')"),
         ("time_us", NO_LINE, "1 time read without the value"),
         ("frames", 7, "1 stack read without the value (it is 7, which is not a list of frames)"),
-        ("frames", [5], "1 stack read without the value (one of its frames is not a frame)"),
+        ("frames", [5], "1 stack read without the value (one of its entries is not a frame)"),
     ],
 )
 def test_an_event_with_an_odd_value(tmp_path, field, value, note):
@@ -107,7 +107,7 @@ def test_a_file_whose_events_are_mostly_odd_is_refused(tmp_path):
     saved = good()
     for event in saved["device_traces"][0]:
         event["size"] = -1
-    with pytest.raises(FileError, match="most events have odd values, the first: the size is -1"):
+    with pytest.raises(FileError, match="most events have invalid values, first: the size is -1"):
         read_one(tmp_path, saved)
 
 
@@ -133,4 +133,5 @@ def test_annotations_without_a_time_are_left_out(tmp_path):
     odd = [1, {**annotations[0], "time_us": NO_LINE}, {**annotations[0], "name": DEEP}]
     own = read_one(tmp_path, snapshot(device, annotations=odd[:1] + annotations + odd[1:]))
     assert own.notes["marks"] == "the end of Optimizer.step#AdamW.step"
-    assert own.notes["odd values"] == "3 annotations left out (it has no name or no time)"
+    why = "it is not a dictionary, or its name or its time is invalid"
+    assert own.notes["odd values"] == f"3 annotations left out ({why})"

@@ -28,7 +28,7 @@ def test_pinned_memory_of_the_host_is_a_device_of_its_own(tmp_path, first):
     assert own.device == "cuda:0"
     assert own.trace.size.tolist() == alone.trace.size.tolist()
     assert own.notes["pinned memory of the host"] == (
-        f"{len(host.events)} events; import them with --device -1"
+        f"{len(host.events)} events; import this memory with --device -1"
     )
     pinned = read_one(tmp_path, saved, device=-1)
     assert pinned.device == "cpu"
@@ -51,15 +51,15 @@ def test_events_of_the_host_in_two_places_are_refused(tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda s: s.update(host_traces=5), "lacks something or has a value of another kind"),
+        (lambda s: s.update(host_traces=5), "has a missing or invalid value"),
         (lambda s: s.update(host_traces="x"), "host_traces has entries that are not events"),
         (lambda s: s["host_traces"].append(5), "host_traces has entries that are not events"),
         (
             lambda s: s.update(host_traces=[*s["host_traces"]] * 300),
             "each event must be in one trace",
         ),
-        (lambda s: s.update(host_segments=5), "lacks something or has a value of another kind"),
-        (lambda s: s.update(host_segments=[5]), "lacks something or has a value of another kind"),
+        (lambda s: s.update(host_segments=5), "has a missing or invalid value"),
+        (lambda s: s.update(host_segments=[5]), "has a missing or invalid value"),
         (lambda s: s["host_segments"][0].update(blocks=[1]), r"host_segments\[0\] has entries"),
         (lambda s: s["host_segments"].append(s["host_segments"][0]), "list a block more than once"),
         (lambda s: s["host_segments"][0].update(address=1e9), "address of a segment is 1000000000"),

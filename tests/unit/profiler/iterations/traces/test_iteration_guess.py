@@ -221,7 +221,7 @@ def test_one_marked_iteration_by_hand(tmp_path):
     assert reported(alone) == f"1 of {alone.ticks} requests, number 0, chosen by hand"
     assert not alone.steady
     assert not alone.persistent.any()
-    with pytest.raises(OptionError, match=r"iteration 3 is not .* anything are -1 to 2"):
+    with pytest.raises(OptionError, match=r"iteration 3 is not .* requests are -1 to 2"):
         profile_of(trace, iteration=3)
 
 
@@ -255,7 +255,7 @@ def test_nothing_to_choose_from(tmp_path):
     network = Network()
     for size in np.arange(1, 9) * 1000:
         network.take(int(size), ())
-    with pytest.raises(OptionError, match="no marks and nothing in it repeats"):
+    with pytest.raises(OptionError, match="no marks, and no period covers half of its requests"):
         profile_of(trace_of(tmp_path, network), iteration=0)
 
 
