@@ -74,14 +74,14 @@ class Fields:
         """Return a string that can be encoded in UTF-8."""
         value = self._values.get(name)
         if not _is_text(value):
-            self._wrong(name, value, "a string without lone surrogates")
+            self._wrong(name, value, "a string that UTF-8 can encode")
         return str(value)
 
     def texts(self, name: str) -> dict[str, str]:
         """Return a mapping from strings to strings."""
         value = self._values.get(name)
         if not isinstance(value, dict) or not all(map(_is_text, (*value, *value.values()))):
-            self._wrong(name, value, "a mapping from strings to strings without lone surrogates")
+            self._wrong(name, value, "a mapping from strings to strings that UTF-8 can encode")
         return {str(key): str(text) for key, text in value.items()}
 
     def rows(self, name: str, least: int, most: int) -> list[tuple[str, ...]]:
@@ -92,7 +92,7 @@ class Fields:
             self._wrong(name, value, "a list")
         for number, row in enumerate(value):
             if not isinstance(row, list) or len(row) not in wide or not all(map(_is_text, row)):
-                wanted = f"a list of {least} to {most} strings without lone surrogates"
+                wanted = f"a list of {least} to {most} strings that UTF-8 can encode"
                 self._wrong(f"{name}[{number}]", row, wanted)
         return [tuple(row) for row in value]
 

@@ -7,7 +7,7 @@ belong to the user or to root, and no other user may write to them. Folder and f
 opened; then the open descriptors are checked and used. So no other user can exchange the file
 between check and use. Parent folders need not be trusted, and may be /tmp.
 
-The seal has the SHA-256 digest of the file's name and of all bytes before the seal. It detects
+The seal contains the SHA-256 digest of the file's name and of all bytes before the seal. It detects
 accidents: an incomplete file, or a file under another file's name.
 """
 

@@ -116,7 +116,7 @@ def _bound(plan: Plan) -> str:
     proof = (
         "the bound follows from the load of the slots"
         if claimed <= certain
-        else f"this bound is not proved again; loads alone prove {format_bytes(certain)}"
+        else f"the bound is not proved again; loads alone prove {format_bytes(certain)}"
     )
     proved = "optimal" if plan.optimal else f"no plan is below {format_bytes(claimed)}"
     return f"{proved}: {proof}"

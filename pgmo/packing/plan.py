@@ -180,7 +180,7 @@ class Plan:
 
     @cached_property
     def ordered_load(self) -> int | None:
-        """Most planned bytes that may be live at once by the stream order; None if unknown.
+        """Maximum of planned bytes that may be live at once in the stream order; None if unknown.
 
         No plan whose streams exchange memory without additional waits can be smaller. See
         `pgmo.packing.ordered_load`.

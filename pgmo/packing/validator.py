@@ -66,7 +66,7 @@ def _check_rows(plan: Plan) -> None:
             ~needed | whole,
             name,
             column,
-            f"so that the block is wholly below or above {plan.resident}",
+            f"so that the block is wholly below or above {plan.resident}, the spilled part's start",
         )
 
 

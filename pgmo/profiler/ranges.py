@@ -13,7 +13,7 @@ class Ranges:
     """
 
     def __init__(self) -> None:
-        self._runs: list[list[tuple[int, int]]] = [[]]  # Only a single list may be empty.
+        self._runs: list[list[tuple[int, int]]] = [[]]  # No list is empty if there are several.
         self._lows: list[int] = [0]  # Address at which each list begins.
 
     def replace(self, address: int, size: int) -> list[tuple[int, int]]:

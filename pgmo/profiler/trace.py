@@ -40,7 +40,7 @@ MOST_SIZE = 2**48
 """Largest accepted size of a block or segment in bytes: 256 TiB, more than any device has."""
 
 MOST_ADDRESS = 2**62
-"""Largest accepted address and time; sums of two fit in 64 bits. All sizes must sum to less."""
+"""Largest accepted address and time; sums of two fit in 64 bits. All sizes together are smaller."""
 
 MOST_DEVICE = 2**15
 """Largest accepted device number."""
@@ -193,7 +193,7 @@ class Trace:
 
     @cached_property
     def has_history(self) -> bool:
-        """Return whether requests, frees or failures were recorded. If not, it shows one moment."""
+        """Return whether requests, frees or failures were recorded, not only a moment's state."""
         own = (Event.ALLOC, Event.FREE_REQUESTED, Event.FREE_COMPLETED, Event.OOM)
         return bool(np.isin(self.kind[self.before :], own).any())
 

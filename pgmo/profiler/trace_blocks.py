@@ -56,7 +56,7 @@ class TraceBlocks:
         return np.where(self.shared, self.reusable, self.freed)
 
     def occupied(self, row: int) -> NDArray[np.bool_]:
-        """Return which blocks have memory after a row: live blocks, and freed ones still in use."""
+        """Return which blocks have memory after a row: live blocks, and freed blocks in use."""
         in_use: NDArray[np.bool_] = (self.reusable == NOT_FREED) | (self.reusable > row)
         return in_use & (self.row <= row)
 

@@ -47,7 +47,7 @@ def test_layers_are_no_iterations(recorded, case):
     assert profile.circular == (case in ITERATIONS)
     if case in ITERATIONS:
         alike = ITERATIONS[case]
-        beginnings = (f"{alike} of ", f"{alike + 1}, of which {alike} make the same ")
+        beginnings = (f"{alike} with ", f"{alike + 1}, of which {alike} make the same ")
         assert profile.meta.notes["iterations"].startswith(beginnings)
         assert ITERATIONS[case] * profile.ticks > 0.7 * trace.requests
     else:

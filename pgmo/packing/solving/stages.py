@@ -9,7 +9,7 @@ and similar problems):
 - If no packing reaches the lower bound, as on circles with few, long lifetimes, branch and bound
   proves little from 20 blocks on. CP-SAT solved 6 of 7 problems of 20 blocks and 4 of 7 problems of
   40 blocks, most of them in 0.02 s. At 80 blocks, CP-SAT's bounds were still better; at 160 blocks,
-  neither bounds nor arenas of CP-SAT were.
+  neither the bounds nor the arenas of CP-SAT were better.
 - From about 1,000 blocks on, the search gets closer than branch and bound.
 
 So up to 1,000 blocks, branch and bound runs first, after a moment of search. CP-SAT is next if it

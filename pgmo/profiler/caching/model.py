@@ -24,7 +24,7 @@ class Reserved:
         reserved: bytes reserved from the driver after each request of the last simulated
             iteration, shape (ticks,), read-only. After a failure, the last value is repeated. Empty
             if this iteration's first request failed.
-        active: bytes of blocks in use, including rounding, in the form of `reserved`.
+        active: bytes of blocks in use, including rounding, after the same requests as `reserved`.
         address: latest address of each row of the profile, shape (n,); 0 if never served.
         peak_reserved: largest number of reserved bytes in the whole simulation.
         peak_active: largest number of bytes in use in the whole simulation.
@@ -103,9 +103,8 @@ def simulate_profile(
     """Run the iteration of a profile several times under a model of PyTorch's allocator.
 
     Persistent blocks are requested once, in the first iteration. Blocks that outlive an iteration
-    are freed in a later iteration. If memory does not run out, the figures usually stay the same
-    after two or three iterations. Allocations outside of iterations, such as parameters, are
-    ignored.
+    are freed in a later one. If memory does not run out, the figures usually stay the same after
+    two or three iterations. Allocations outside of iterations, such as parameters, are ignored.
 
     Args:
         profile: the requests of one iteration. A profile that does not repeat runs once.

@@ -52,7 +52,7 @@ def device_number(value: Any) -> int:
 
 
 def text(value: Any, what: str) -> str:
-    r"""Return the first `MOST_TEXT` characters of a string, changed like `printable`.
+    r"""Return the first `MOST_TEXT` characters of a string, cleaned by `printable`.
 
     Python represents file names that are not UTF-8 by lone surrogates, which can be neither printed
     nor saved.

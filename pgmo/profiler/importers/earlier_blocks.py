@@ -82,7 +82,7 @@ def complete(
     old_segments, _ = _earlier(seen, (Event.SEGMENT_ALLOC, Event.SEGMENT_FREE), segments)
     old_blocks, late = _earlier(seen, _BLOCK, blocks)
     if late:
-        notes["later blocks"] = f"{late} in the segments, whose allocation is missing, left out"
+        notes["later blocks"] = f"{late} left out, because no event shows their allocation"
     before = old_segments.joined(_earlier_pages(seen, pages)).joined(old_blocks)
     return before.joined(seen), len(before), notes
 

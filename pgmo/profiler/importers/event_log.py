@@ -39,7 +39,7 @@ class EventLog:
         """Return the trace of these events, with the reconstructed initial state.
 
         Raises:
-            FileError: when a number is impossible for an allocator.
+            FileError: when an address, size, stream or time is out of range.
         """
         try:
             rows = Rows.make([(*row[:4], -1) for row in self._rows])

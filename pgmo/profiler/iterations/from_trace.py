@@ -37,7 +37,7 @@ _FEWEST_BY_HAND = 2
 """Minimum number of iterations that the caller's own marks must give."""
 
 _MOST_OF_ONE = 0.5
-"""Minimum share of an iteration in the first or the last piece. Below it in both, none counts."""
+"""Minimum share of an iteration in the first or the last piece. If both have less, none counts."""
 
 
 def profile_of(
@@ -81,7 +81,7 @@ def profile_of(
     edges = np.searchsorted(trace.blocks.requests, marks)
     pieces = _pieces(trace, edges) if len(marks) else []
     if whole:
-        return _line(trace, meta, "all {} requests, by hand")
+        return _line(trace, meta, "none, by choice; all {} requests as one sequence")
     if iteration is not None and not len(marks):
         cut = next(_cut_by_period(trace), None)
         if cut is None:
@@ -113,7 +113,7 @@ def profile_of(
 
 
 def marked_every(trace: Trace, count: int) -> Trace:
-    """Return a trace with iterations of `count` steps, or of `count` requests if it has no steps.
+    """Return a trace with iterations of `count` steps, or of `count` requests without steps.
 
     If iterations are counted in requests, the last iteration ends with the trace. Requests before
     the first iteration belong to no iteration.
@@ -281,10 +281,10 @@ def _circle(
 
 def _counted(pieces: Sequence[Iteration], steady: Steady, ticks: int) -> str:
     if steady.kind == "none":
-        return f"1 of {ticks} requests"
+        return f"1 with {ticks} requests"
     alike, recorded = _count(steady), _recorded(pieces, pieces[steady.reference])
     if recorded <= alike:
-        return f"{alike} of {ticks} requests"
+        return f"{alike} with {ticks} requests each"
     return f"{recorded}, of which {alike} make the same {ticks} requests"
 
 

@@ -62,7 +62,7 @@ def build_profile(
     A full member has at least as many requests as the reference. Sizes and lifetimes are the
     largest among full members. Shorter members are paired by similarity, so their lifetimes are
     used only for blocks that no full member frees. A block is persistent if no member frees it, or
-    if it lives longer than two periods. It is shared if any member shares it between streams.
+    if it lives longer than two periods. A block that any member shares between streams is shared.
 
     With `alone`, sizes and lifetimes come from the reference only. Other members show only when
     blocks that outlive the reference are freed.

@@ -70,7 +70,7 @@ def numbered(events: NDArray[np.void], served: NDArray[np.int64]) -> NDArray[np.
 def split_rows(
     rows: NDArray[np.void] | None, edges: NDArray[np.int64]
 ) -> list[NDArray[np.void] | None]:
-    """Split rows by iteration. Rows before an iteration's first request belong to the one before.
+    """Split rows by iteration. Rows before a first request belong to the previous iteration.
 
     Args:
         rows: rows from `numbered`, or None, which gives None for each iteration.

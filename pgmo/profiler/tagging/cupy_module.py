@@ -19,7 +19,7 @@ def imported_cupy() -> Any:
 
 
 def cupy_device(cupy: Any, index: int | None = None) -> int:
-    """Return `index`, or the current device's number; raise AdapterError if it does not exist."""
+    """Return `index`, or the current device's number; raise AdapterError for a missing device."""
     runtime = cupy.cuda.runtime
     try:
         count = int(runtime.getDeviceCount())

@@ -65,7 +65,7 @@ def test_what_proves_the_bound_is_reported(good):
     assert (good.arena, good.max_load) == (256, 192)
     check = audit(good)[2]
     assert check.passed
-    assert check.detail == "optimal: this bound is not proved again; loads alone prove 192 B"
+    assert check.detail == "optimal: the bound is not proved again; loads alone prove 192 B"
     easy = plan(Profile.from_columns(size=[64, 64], start=[0, 1], end=[1, 2], ticks=2))
     assert audit(easy)[2].detail == "optimal: the bound follows from the load of the slots"
 

@@ -131,5 +131,5 @@ def test_the_effort_goes_into_both_parts(effort):
 
 
 def test_a_bare_problem_has_no_budget():
-    with pytest.raises(OptionError, match=re.escape("budget= is for profiles")):
+    with pytest.raises(OptionError, match=re.escape("budget= is only for a Profile")):
         plan(Problem([8], [0], [1]), budget=4)

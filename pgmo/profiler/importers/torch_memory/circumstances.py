@@ -61,7 +61,7 @@ def private_note(private: Sequence[PrivateSegment]) -> dict[str, str]:
 
 
 def settings_of(found: Any) -> dict[str, str]:
-    """Return settings as text, nested ones like in `PYTORCH_CUDA_ALLOC_CONF`; {} for no dict."""
+    """Return settings as text, nested settings as in `PYTORCH_CUDA_ALLOC_CONF`; {} if invalid."""
     if not isinstance(found, dict):
         return {}
     return {_plain(name): _plain(value) for name, value in found.items()}

@@ -40,7 +40,7 @@ from pgmo.units import format_bytes
 HOST = -1
 """Device number that stands for pinned memory of the host."""
 _MOST_SURPLUS = 1024
-"""Maximum surplus of entries over events. Above it, wrong entries are not searched for."""
+"""Maximum surplus of entries over events. Above it, entries are not checked one by one."""
 
 _MASK = 2**64 - 1
 _HOW = (
@@ -108,7 +108,7 @@ class _Reader:
         self.blocks: list[tuple[int, int, int, bool, int]] = []
 
     def take(self, found: dict[Any, Any]) -> Any:
-        """Replace an event's, block's or frame's dictionary; keep other ones. Hook of `load`."""
+        """Replace the dictionary of an event, block or frame; keep any other. Hook of `load`."""
         try:
             if "action" in found:
                 self.events.add(found)
@@ -206,7 +206,7 @@ class _Reader:
     ) -> Imported:
         rows = self.events.readable(rows)
         if 2 * self.events.left_out > len(self.events):
-            self._wrong(f"most events have invalid values, first: {self.odd.reason('event')}")
+            self._wrong(f"most events have invalid values, the first: {self.odd.reason('event')}")
         seen, note = self.events.columns(rows)
         if last:  # The columns hold the events of all devices.
             self.events.clear()
@@ -265,7 +265,7 @@ class _Reader:
         )
 
     def _segments(self, segments: list[dict[str, Any]]) -> tuple[Rows, Rows, Rows]:
-        """Return other segments, mapped ranges of expandable segments, and live blocks, as rows."""
+        """Return rows of plain segments, mapped ranges of expandable segments, and live blocks."""
         plain, pages, alive = [], [], []
         for segment in segments:
             low = integer(segment["address"], "the address of a segment")

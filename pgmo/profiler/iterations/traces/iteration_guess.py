@@ -31,13 +31,13 @@ LEAST_SHARE = 0.8
 """Minimum share of all requests that the iterations must cover."""
 
 _MOST_LEFT = 4
-"""Inverse of the maximum share of an iteration's load that it may keep and free in total."""
+"""An iteration may keep and free at most its load divided by this number, in bytes in total."""
 
 _LONGEST = 3
 """Maximum length of the first and last piece in iterations; longer pieces are not compared."""
 
 _NEAR = 100
-"""The recorded peak may exceed the iterations' peak by the inverse of this share of their load."""
+"""The recorded peak may exceed the peak of the iterations by their load divided by this number."""
 
 
 def objection(
@@ -108,7 +108,7 @@ def _against_peak(trace: Trace, period: Period, load: int) -> str:
 
 
 def _bytes_kept(trace: Trace, pieces: list[Iteration], profile: Profile) -> int:
-    """Return the bytes that an iteration keeps, plus the mean bytes of freed older blocks."""
+    """Return the bytes that an iteration keeps, plus its mean freed bytes of older blocks."""
     left = int(profile.size[profile.persistent].sum())
     blocks = trace.blocks
     begins = blocks.requests[[piece.first for piece in pieces[1:]]]

@@ -28,7 +28,7 @@ def export(*words) -> int:
 def test_a_snapshot_goes_through_all_commands(source, tmp_path, capsys, run):
     out, err = run("stats", source)
     assert "found by their period" not in err  # the result says it already
-    assert "iterations  6 of 9 requests, found by their period" in out.replace("5 of", "6 of")
+    assert "iterations  6 with 9 requests each, found by their period" in out.replace("5 w", "6 w")
     assert "out of memory 8.00 GiB with 0 B free on the device" in out
     peak = format_bytes(live_peak(read_file(source)[0].trace))
     assert f"live peak   {peak} of all blocks in the recording" in out
@@ -49,7 +49,7 @@ def test_a_profile_of_a_snapshot(source, tmp_path, capsys):
     out, err = capsys.readouterr()
     assert out == ""
     assert err.endswith(f"Wrote {profile}\nNext: pgmo plan {profile}\n")
-    assert "Note: iterations: 5 of 9 requests, found by their period" in err
+    assert "Note: iterations: 5 with 9 requests each, found by their period" in err
     loaded = Profile.load(profile)
     assert (loaded.meta.device, loaded.trace.requests, loaded.circular) == ("cuda:0", 49, True)
 
@@ -118,10 +118,13 @@ def test_a_log_without_requests(tmp_path, capsys):
 def test_the_whole_or_one_iteration(source, tmp_path, capsys):
     made = tmp_path / "run.pgmoprof"
     assert export(source, "--whole") == 0
-    assert "Note: iterations: all 49 requests, by hand" in capsys.readouterr().err
+    assert (
+        "Note: iterations: none, by choice; all 49 requests as one sequence"
+        in capsys.readouterr().err
+    )
     assert not Profile.load(made).circular
     assert export(source, "--iteration", "2", "--force") == 0
-    assert "of 9 requests, number 2, chosen by hand" in capsys.readouterr().err
+    assert "with 9 requests each, number 2, chosen by hand" in capsys.readouterr().err
     assert Profile.load(made).circular
     with pytest.raises(SystemExit, match="2"):
         export(source, "--iteration", "2", "--whole", "--force")

@@ -124,7 +124,7 @@ def test_blocks_made_after_the_last_event_are_left_out(tmp_path):
     device.events[:] = events
     own = read_one(tmp_path, snapshot(device))
     assert replayed(own.trace)[0] == {}
-    assert own.notes["later blocks"].startswith("1 in the segments")
+    assert own.notes["later blocks"].startswith("1 left out")
 
 
 def test_devices_are_kept_apart(tmp_path):

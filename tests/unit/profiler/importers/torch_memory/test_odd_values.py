@@ -107,7 +107,9 @@ def test_a_file_whose_events_are_mostly_odd_is_refused(tmp_path):
     saved = good()
     for event in saved["device_traces"][0]:
         event["size"] = -1
-    with pytest.raises(FileError, match="most events have invalid values, first: the size is -1"):
+    with pytest.raises(
+        FileError, match="most events have invalid values, the first: the size is -1"
+    ):
         read_one(tmp_path, saved)
 
 

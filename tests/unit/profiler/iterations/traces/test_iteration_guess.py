@@ -201,7 +201,7 @@ def test_the_whole_by_hand(tmp_path):
     profile = profile_of(trace, whole=True)
     assert holds_all(profile, trace)
     assert profile.ticks == trace.requests
-    assert reported(profile) == f"all {trace.requests} requests, by hand"
+    assert reported(profile) == f"none, by choice; all {trace.requests} requests as one sequence"
     with pytest.raises(OptionError, match="or one iteration, not both"):
         profile_of(trace, whole=True, iteration=0)
 
@@ -218,7 +218,7 @@ def test_one_marked_iteration_by_hand(tmp_path):
     assert loads[0] == loads[2] > loads[3] > loads[1]
     assert reported(profile_of(trace, iteration=-1)).startswith("4, of which 2 make the same ")
     alone = profile_of(trace, iteration=0)
-    assert reported(alone) == f"1 of {alone.ticks} requests, number 0, chosen by hand"
+    assert reported(alone) == f"1 with {alone.ticks} requests, number 0, chosen by hand"
     assert not alone.steady
     assert not alone.persistent.any()
     with pytest.raises(OptionError, match=r"iteration 3 is not .* requests are -1 to 2"):

@@ -131,7 +131,7 @@ def test_a_piece_of_an_iteration_is_not_counted(tmp_path):
     device.forget(3 * 9 + 9)  # the first iteration, and a part of the second
     profile = imported(tmp_path, device)
     assert 4.2 * profile.ticks < profile.trace.requests < 4.8 * profile.ticks
-    assert profile.meta.notes["iterations"] == "4 of 7 requests, found by their period"
+    assert profile.meta.notes["iterations"] == "4 with 7 requests each, found by their period"
 
 
 def loop_that_leaks(device: Device, iterations: int, *, backward: bool) -> None:
