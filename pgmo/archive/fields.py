@@ -108,8 +108,7 @@ class Fields:
         for number, row in enumerate(value):
             is_row = isinstance(row, list) and len(row) == width
             if not is_row or not all(type(one) is int and 0 <= one <= high for one in row):
-                wanted = f"a list of {width} integers from 0 to {high}"
-                self._wrong(f"{name}[{number}]", row, wanted)
+                self._wrong(f"{name}[{number}]", row, f"{width} integers from 0 to {high}")
         return [tuple(row) for row in value]
 
     def inner(self, name: str) -> "Fields":

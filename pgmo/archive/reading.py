@@ -148,15 +148,13 @@ def _load(path: Path) -> bytes:
 
 def _check_ends(path: Path, begin: bytes, tail: bytes, size: int) -> None:
     if begin[:1] == b"\x80":
-        what = "begins like a pickle, such as a memory snapshot"
-        refuse(path, what, "make a profile of a snapshot with pgmo export --to profile")
+        refuse(path, "begins like a pickle", "import a snapshot with pgmo export --to profile")
     if begin != MAGIC:
         what = "is empty" if size == 0 else "does not begin like a pgmo file"
         refuse(path, what, "check the path, " + REMEDY)
     length = struct.pack("<H", COMMENT)
     if len(tail) != TAIL or tail[:4] != b"PK\x05\x06" or tail[20:34] != length + SEAL:
-        what = f"has no seal at the end of its {size} bytes"
-        refuse(path, f"{what}: it is truncated, was altered, or is another kind of zip archive")
+        refuse(path, "has no seal at its end: it was cut off or altered, or is another zip file")
     entries, directory = struct.unpack_from("<HI", tail, 10)
     if entries > MAX_MEMBERS or directory > MAX_DIRECTORY:
         most = f"the most is {MAX_MEMBERS} members and {MAX_DIRECTORY} bytes"

@@ -61,15 +61,13 @@ def pack(
     if len(columns) + len(nested) >= MAX_MEMBERS:
         most = MAX_MEMBERS - len(columns) - 1
         raise FileError(
-            f"{len(nested)} nested archives (plans, stream orders) are more than the {most} that a "
-            "file may have; save fewer plans"
+            f"{len(nested)} inner archives, more than {most} in a file; save fewer plans"
         )
     rows = {len(column) for column in columns.values()}
     if len(rows) > 1 or any(column.ndim != 1 for column in columns.values()):
-        shapes = [column.shape for column in columns.values()]
-        raise ValueError(f"columns must be flat and of one length; their shapes are {shapes}")
+        raise ValueError(f"columns must be flat and of one length; lengths are {sorted(rows)}")
     if max(rows, default=0) > MAX_ROWS:
-        raise FileError(f"{max(rows)} rows are more than the {MAX_ROWS} of a file; record less")
+        raise FileError(f"{max(rows)} rows, more than the {MAX_ROWS} of a file; record less")
     flat = {
         name: np.ascontiguousarray(column, dtype=column.dtype.newbyteorder("<"))
         for name, column in columns.items()
@@ -93,8 +91,6 @@ def pack(
     # Seal in place, because a trace may take most of the memory, and `seal` makes a copy.
     with buffer.getbuffer() as view:
         if len(view) > MAX_FILE:
-            raise FileError(
-                f"{len(view)} bytes are more than the {MAX_FILE} of a file; record less"
-            )
+            raise FileError(f"{len(view)} bytes, more than the {MAX_FILE} of a file; record less")
         view[-64:] = hashlib.sha256(view[:-64]).hexdigest().encode()
     return buffer.getvalue()

@@ -13,8 +13,7 @@ So the largest sum of live bytes is the weight of the heaviest set of blocks wit
 pair. No plan that passes memory between streams only in this order can be smaller. (If each block
 is one page, this bound is reached: Dilworth 1950.) A minimum cut finds the set as a closure of
 maximum weight (Picard 1976). The closure's elements are stretches of a stream between two *stops*.
-A stop is a row of the `Order`: there, the stream waits for another stream, or finishes work for
-which another stream waits.
+At such a row of the `Order`, the stream waits, or has done work for which another stream waits.
 """
 
 from itertools import pairwise

@@ -214,8 +214,7 @@ def _plan_profile(
 ) -> Plan:
     """Pack each stream separately, and a stream's spilled entries apart from its other entries.
 
-    If `large` is not 0, blocks of at least `large` bytes are packed above the smaller blocks of
-    their stream.
+    With `large`, blocks of at least `large` bytes are packed above smaller blocks of their stream.
     """
     problem, rows = Problem.from_profile(profile, alignment)
     if spilled is None:

@@ -57,8 +57,7 @@ def _check_rows(plan: Plan) -> None:
     ):
         _need(needed | (column == UNPLANNED), name, column, "-1: this block needs no such slot")
         inside = (column >= 0) & (column <= arena - size)
-        highest = f"from 0 to the arena of {arena} bytes minus the block's size"
-        _need(~needed | inside, name, column, highest)
+        _need(~needed | inside, name, column, f"from 0 to the arena of {arena} bytes minus size")
         aligned = column % plan.alignment == 0
         _need(~needed | aligned, name, column, f"a multiple of the alignment {plan.alignment}")
         whole = (column >= plan.resident) | (column + size <= plan.resident)

@@ -31,8 +31,7 @@ class Portfolio:
     ) -> tuple[list[BestKnown], tuple[Incumbent, ...], bool]:
         """Pack each problem, then improve each packing, in falling order of the possible gain.
 
-        Raises OptionError as `cp_sat.check`, and KeyboardInterrupt for Ctrl-C while a problem has
-        no packing.
+        Raises OptionError as `cp_sat.check`, and KeyboardInterrupt at Ctrl-C without all packings.
 
         Args:
             problems: one or more problems.

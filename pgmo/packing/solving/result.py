@@ -87,8 +87,7 @@ class Packing:
         blocks, ticks at which no block begins are removed.
 
         Raises:
-            ProfileError: when a size exceeds 256 TiB, the sizes add up to 2**61 bytes or more, or
-                there are more than 2**27 ticks.
+            ProfileError: when a size, the sum of sizes or the ticks are too large for a profile.
 
         Example:
             >>> from pgmo.packing.planner import plan

@@ -28,8 +28,7 @@ class Marks:
     """Beginnings of iterations.
 
     Args:
-        rows: index of the first event of each iteration, ascending; the number of events for an
-            iteration that begins at the end.
+        rows: number of events before each iteration, ascending.
         explanation: name of the marks for messages, such as "ProfilerStep"; "" without marks.
         by: kind of the marks.
     """

@@ -280,7 +280,7 @@ def _compiled_phase(phase: str) -> str:
 
 
 class _Private:
-    """Access to private functions of torch. If torch lacks one, its method returns False or None."""
+    """Access to private functions of torch. If torch lacks one, a method returns False or None."""
 
     def __init__(self) -> None:
         import torch

@@ -62,8 +62,8 @@ def test_more_rows_or_bytes_than_a_file_may_have_are_not_written(monkeypatch):
     monkeypatch.setattr("pgmo.archive.writing.MAX_FILE", size)
     assert len(pack("pgmoprof", VERSION, COLUMNS, {})) == size
     monkeypatch.setattr("pgmo.archive.writing.MAX_FILE", size - 1)
-    with pytest.raises(FileError, match=f"{size} bytes are more than the {size - 1}"):
+    with pytest.raises(FileError, match=f"{size} bytes, more than the {size - 1}"):
         pack("pgmoprof", VERSION, COLUMNS, {})
     monkeypatch.setattr("pgmo.archive.writing.MAX_ROWS", 2)
-    with pytest.raises(FileError, match="3 rows are more than the 2"):
+    with pytest.raises(FileError, match="3 rows, more than the 2"):
         pack("pgmoprof", VERSION, COLUMNS, {})

@@ -59,5 +59,5 @@ def test_bytes_that_are_no_archive(tmp_path, data):
 def test_more_archives_than_fit():
     inner = {str(number): b"" for number in range(60)}
     assert len(_read_nested(None, pack("pgmoplan", 1, COLUMNS, {}, inner), nests=True).nested) == 60
-    with pytest.raises(FileError, match=r"61 nested archives .* are more than the 60"):
+    with pytest.raises(FileError, match="61 inner archives, more than 60"):
         pack("pgmoplan", 1, COLUMNS, {}, {**inner, "more": b""})

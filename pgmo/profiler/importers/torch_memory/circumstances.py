@@ -52,12 +52,7 @@ def private_note(private: Sequence[PrivateSegment]) -> dict[str, str]:
     if not private:
         return {}
     held = format_bytes(sum(one.size for one in private))
-    belong = f"1 segment of {held} belongs"
-    if len(private) > 1:
-        belong = f"{len(private)} segments of {held} in all belong"
-    return {
-        "private pools": f"{belong} to graphs or pools, which pgmo's model of PyTorch leaves out"
-    }
+    return {"private pools": f"{held} of graphs and pools, which the model of PyTorch leaves out"}
 
 
 def settings_of(found: Any) -> dict[str, str]:

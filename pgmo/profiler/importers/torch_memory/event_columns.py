@@ -54,7 +54,7 @@ class EventColumns:
         self._numbers = [array("q") for _ in range(3)]  # Address, size, time.
 
     def add(self, found: dict[str, Any]) -> None:
-        """Add an event. `readable` drops its row if a value besides time and note is invalid."""
+        """Add an event. `readable` drops its row if a value other than time and note is invalid."""
         try:
             self._append(found)
         except (OverflowError, TypeError, ValueError) as error:

@@ -94,7 +94,7 @@ def test_private_pools_are_reported(tmp_path):
     assert "private pools" not in read_one(tmp_path, saved).notes
     saved["segments"][0]["segment_pool_id"] = (0, 3)
     own = read_one(tmp_path, saved)
-    assert own.notes["private pools"].startswith("1 segment of 2.00 MiB be")
+    assert own.notes["private pools"].startswith("2.00 MiB of graphs and pools")
     address = saved["segments"][0]["address"]
     assert own.trace.private == (PrivateSegment((0, 3), address, 2 * MIB),)
     saved["segments"][0]["segment_pool_id"] = ("a", 3)
