@@ -40,13 +40,14 @@ class Answer:
         card: the card.
         option: name of the option that varies.
         value: value of the option at which `need` holds; None if nothing varies.
-        need: bytes that the job needs of the card; for a search, at the largest value that fits, or
-            at 1 if none fits.
+        need: bytes that the job needs of the card. After a search: at the largest value that fits
+            with the first searched allocator, or at 1 if none fits.
         fits: whether the job runs on the card to its end, by allocator.
         proved: allocators whose result comes from a rehearsal on this card, not from a prediction.
         holders: what holds memory at an iteration's peak, by "module", "op" and "phase", largest
             first.
-        largest: the largest values that fit, for each searched allocator and each change, or ().
+        largest: largest value that fits, for each searched allocator and each change of the
+            script; () without a search.
         effective: requested batch of one optimizer step, or None.
         alternatives: other ways to train the same model; the unchanged script is first.
         cards: results for the other cards of the question.
@@ -90,23 +91,24 @@ class Answer:
     def spare(self) -> int:
         """Usable bytes of the card minus the bytes that the job needs with pgmo.
 
-        A job may fit although the result is negative, because PyTorch frees cached memory when the
-        card is full.
+        A job may fit although the result is negative: on a full card, PyTorch frees cached memory
+        and chooses algorithms with smaller workspaces.
         """
         return self.card.usable - self.need.total("pgmo")
 
     @property
     def batch(self) -> int:
-        """The largest value that fits with the first searched allocator, by default pgmo; or 0.
+        """Largest value that fits with the first searched allocator, by default pgmo; 0 for none.
 
         Raises:
-            OptionError: if the question was not for the largest value.
+            OptionError: if no largest value was searched.
         """
         for one in self.largest:
             if one.change is None:
                 return one.value
         raise OptionError(
-            "no batch was searched: name the option that varies, as in vary='--batch-size {}'"
+            "no batch was searched: leave batch= out, and give vary='--batch-size {}' (for a "
+            "function: an argument for the batch)"
         )
 
     @property
@@ -129,7 +131,8 @@ class Answer:
     def _first_sentence(self) -> str:
         if self.largest:
             return self._largest_sentence()
-        if self.growing is not None and not self.growing.fits:
+        begins = self.need.total("pgmo") - self.need.growth <= self.card.usable
+        if self.growing is not None and not self.growing.fits and begins:
             return (
                 f"{self.name} fits on {self.card.name} only until about step "
                 f"{self.growing.last_step:,} with pgmo."
@@ -138,8 +141,8 @@ class Answer:
         usable = format_bytes(self.card.usable)
         if self.is_fit and self.spare < 0:
             return (
-                f"{self.name} fits on {card}: with pgmo it would take {total} on a larger card. "
-                f"On this card it frees cached memory and stays within {usable}."
+                f"{self.name} fits on {card}: with pgmo it would take {total} on a larger card, "
+                f"but on this card it stays within {usable}."
             )
         if self.is_fit:
             without = "" if self.fits["default"] else "; without pgmo it runs out of memory"
@@ -148,7 +151,12 @@ class Answer:
                 f"{format_bytes(self.spare)} are left{without}."
             )
         least = self.least_change
-        change = "" if least is None else f"; with {least.name} it fits"
+        change = "" if least is None or not least.rank else f"; with {least.name} it fits"
+        if self.spare >= 0:
+            return (
+                f"{self.name} does not fit on {card}: memory ran out in the rehearsal, although it "
+                f"takes {total} of {usable} with pgmo on a larger card{change}."
+            )
         return (
             f"{self.name} does not fit on {card}: it takes {total} with pgmo, "
             f"{format_bytes(-self.spare)} more than the card's {usable}{change}."
@@ -186,14 +194,15 @@ class Answer:
             return pins
         return (
             f"{pins}"
-            f" {self.card.name} shares its memory with the host: what the system, the page cache "
-            "and the process itself occupy is not subtracted."
+            f" {self.card.name} shares its memory with the host: memory of the system, of the page "
+            "cache and of the process itself is not subtracted."
         )
 
     def _largest_sentence(self) -> str:
         parts = []
         for one in self.largest:
-            how = "" if one.proved else " (predicted, not run)"
+            unproved = " (predicted, not run)" if one.value else " (1 does not fit)"
+            how = "" if one.proved else unproved
             named = NAMES[one.way] if one.change is None else f"{one.change}"
             parts.append(f"{one.value} with {named}{how}")
         found = "; ".join(parts)

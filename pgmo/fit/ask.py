@@ -30,7 +30,7 @@ from pgmo.rehearsal.library import find_torch_build
 from pgmo.report.findings.attribution import Holder, find_peak
 
 POINTS = 12
-"""Number of evenly spaced values on the curve of bytes; the answer's value is added."""
+"""Maximum number of evenly spaced values on the curve of bytes; the answer's value is added."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ class _Inquiry:
         if not evidence[0].rehearsal.fits and evidence[0].whole and not evidence[0].is_past_work:
             # The iteration that counts arithmetic can take more memory than other iterations.
             self._notify(
-                "memory ran out in a late iteration; rehearsing again without counting flops"
+                "memory ran out after three iterations; rehearsing again without counting flops"
             )
             self._rehearse(card, "pgmo", work=False)
         ran = evidence[-1].rehearsal.fits
@@ -140,8 +140,9 @@ class _Inquiry:
         self._evidence.append(collect(self._job, card, value=value, way=way, work=work))
 
     def _rehearse_later_steps(self, need: Need, fits: dict[Way, bool]) -> Need:
-        """Rehearse with the PyTorch allocators that are predicted to fit; correct need and `fits`.
+        """Rehearse with the PyTorch allocators that are predicted to fit, and correct `fits`.
 
+        Returns the corrected need.
         The predictions for PyTorch's allocators cover only the first steps, and a later step takes
         more memory. If the job fits with the default settings, expandable segments are not
         rehearsed. If memory ran out, the need is at least a page more than the card has.
@@ -163,7 +164,8 @@ class _Inquiry:
         """Search for the largest value with each allocator, and predict one for each change."""
         card, question = self._card, self._question
         shown = ", ".join(map(str, sorted(set(question.values))))
-        self._notify(f"rehearsing at {shown}, and then at the predicted value")
+        then = ", and then at the predicted value" if question.prove else ""
+        self._notify(f"rehearsing at {shown}{then}")
         done = search(
             self._job,
             card,
@@ -247,7 +249,7 @@ class _Inquiry:
 
 
 def _growing(law: Law, card: Card, value: int | None, *, ran: bool) -> GrowingJob | None:
-    """Return a job's growth, or None if it does not matter. `ran`: the rehearsed steps fitted."""
+    """Return a job's growth, or None if it does not matter. `ran`: whether the rehearsal fits."""
     growth = law.growth
     if growth is None:
         return None
@@ -256,20 +258,26 @@ def _growing(law: Law, card: Card, value: int | None, *, ran: bool) -> GrowingJo
     if not matters(growth, spare):
         return None
     fits = ran and growth.is_bounded and total <= spare
-    return GrowingJob(growth, growth.last_step(spare), fits)
+    last = growth.last_step(spare)
+    if not ran and total <= spare:  # growth alone does not fill the card
+        last = min(last, max(growth.rehearsed, law.last.rehearsal.iterations or 0))
+    return GrowingJob(growth, last, fits)
 
 
 def _missed(evidence: Sequence[Evidence]) -> tuple[str, ...]:
     """Return the evaluations, checkpoints and replacements of parameters that no rehearsal ran.
 
-    A rehearsal that ran out of memory in its first step has no record of code, and is ignored.
+    Rehearsals without such a record are ignored: memory ran out in their first step.
     """
     lists = [one.known["missed"] for one in evidence if "missed" in one.known]
     return tuple(text for text in lists[0] if all(text in one for one in lists)) if lists else ()
 
 
 def _holders(evidence: Sequence[Evidence]) -> dict[str, tuple[Holder, ...]]:
-    """Return the holders at the last profile's peak, by "module", "op" and "phase", or {}."""
+    """Return the holders at the last profile's peak, by "module", "op" and "phase".
+
+    The result is {} without a profile.
+    """
     steady = [one.steady for one in evidence if one.steady is not None]
     if not steady:
         return {}
@@ -278,7 +286,7 @@ def _holders(evidence: Sequence[Evidence]) -> dict[str, tuple[Holder, ...]]:
 
 
 def _curve(law: Law, value: int) -> tuple[tuple[int, int, int, int], ...]:
-    """Return the rows of `Answer.curve`, up to the larger of 4 and 1.5 times `value`."""
+    """Return the rows of `Answer.curve`, up to 1.5 times `value`, but at least up to 4."""
     most = max(4, value + value // 2)
     values = sorted({max(1, round(most * one / POINTS)) for one in range(1, POINTS + 1)} | {value})
     rows = []

@@ -27,7 +27,7 @@ def planned(
     card: str | Card | None = None,
     values: tuple[int, ...] = (),
 ) -> tuple[int, int]:
-    """Return the largest micro-batch of the running script that fits, and the accumulation steps.
+    """Return a micro-batch with which the running script fits, and the accumulation steps.
 
     Args:
         most: upper limit of the batch.
@@ -36,9 +36,9 @@ def planned(
         values: batches to rehearse, from which larger ones are predicted; by default 2 and 4.
 
     Returns:
-        Micro-batch in samples, and number of accumulation steps. With `effective`, their product is
-        `effective`. Without `effective`, the number is 1. In a rehearsal, the result is the batch
-        of this rehearsal, and 1.
+        Micro-batch in samples, and number of accumulation steps. With `effective`, the steps are
+        the fewest of equal size, and the product is `effective`. Without `effective`, the result is
+        the largest micro-batch that fits, and 1. In a rehearsal: the batch of the rehearsal, and 1.
 
     Raises:
         RehearsalError: if the script cannot be rehearsed, or nothing fits.
@@ -69,7 +69,7 @@ def rehearsed_batch() -> int | None:
 
 
 def serving_way() -> Way:
-    """Return the allocator of this process: pgmo under `pgmo run`, else as the environment says."""
+    """Return the allocator of this process: pgmo if pages serve it, else PyTorch's as set up."""
     early = sys.modules.get("pgmo.runner.early_pages")
     if early is not None and early.serves():
         return "pgmo"

@@ -48,12 +48,11 @@ def fit(
         effective_batch: batch of one optimizer step; the answer splits it into micro-batches that
             fit.
         values: batches to rehearse, from which larger ones are predicted; at least two. By default
-            2 and 4; 64, 128 and 256 for an option other than the batch, because memory may grow
-            quadratically.
+            2 and 4, or 64, 128 and 256 if the option is not a batch: memory may grow quadratically.
         what_if: whether to examine other ways to train, some with a rehearsal each.
         cards: other cards to examine; True for all known cards.
         samples: number of samples of the whole job, to predict its duration and growing memory.
-        prove: whether to rehearse the largest batch with the card's memory.
+        prove: whether to rehearse the largest batch on a simulated card of the same size.
         python: interpreter with a CUDA build of torch, if this interpreter has none.
         timeout: seconds for each rehearsal.
 
@@ -75,8 +74,8 @@ def fit(
         raise OptionError(f"effective_batch is {effective_batch}; give a number above 0")
     if effective_batch is not None and (batch is not None or not job.varies):
         raise OptionError(
-            "effective_batch is split into the largest batches that fit, so the batch must "
-            "vary: give vary=, and leave batch= out"
+            "effective_batch is split into micro-batches that fit, so the batch must vary: leave "
+            "batch= out, and give vary= (for a function: an argument for the batch)"
         )
     chosen: tuple[Card, ...] | None = None
     if cards is not False:
@@ -103,7 +102,7 @@ def table(
     python: str | None = None,
     timeout: float = TIMEOUT,
 ) -> BatchTable:
-    """Find the largest batch for each length, or for inference the most requests.
+    """Find the largest batch of a script for each length; for inference, the most requests.
 
     Args:
         script: as for `pgmo.fit`. A script without optimizer steps must end by itself.

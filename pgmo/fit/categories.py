@@ -3,8 +3,8 @@
     history   ALLOC a ... ALLOC g ... MARK ... FREE g ... ALLOC g' ... MARK     end
     known     parameters {a}, states {s}     gradients at mark 0 {g}, at mark 1 {g'}
 
-Addresses are reused. So a gradient is the block alive at a recorded address when its step ends.
-Parameters and states are the blocks alive at recorded addresses when the history ends.
+Addresses are reused. So a gradient is the block alive at a recorded address at the mark of the
+step. Parameters and states are the blocks alive at recorded addresses when the history ends.
 """
 
 from typing import Any
@@ -25,7 +25,7 @@ _LIBRARY = 64 << 20
 
 
 def categorise(trace: Trace, known: dict[str, Any]) -> NDArray[np.int8]:
-    """Return the category of each block of `profile_of(trace, whole=True)`, shape (n,).
+    """Return the category of each block of a trace, as an index into `NAMES`, shape (n,).
 
     Args:
         trace: the history of one card.

@@ -28,8 +28,8 @@ from pgmo.rehearsal import Rehearsal, rehearse
 from pgmo.rehearsal.environment import Way
 
 STEPS = 10
-"""Iterations per rehearsal: 3 in the history, 2 more recorded, 1 for arithmetic, and 4 whose live
-memory is observed. Fewer would not separate steady growth from chance."""
+"""Iterations per rehearsal: 3 for the history, 2 for the profile, 1 for arithmetic, 4 for growth of
+live memory. Fewer would not separate steady growth from chance."""
 
 LONGER = 8.0
 """Seconds for which a rehearsal goes on after `STEPS` iterations, to see growth and evaluations."""
@@ -73,7 +73,7 @@ class Job:
 
     @property
     def varies(self) -> bool:
-        """Return whether the job has an option that varies."""
+        """Return whether a value can be given to the job."""
         return self.takes_batch if self.call else bool(self.vary or self.variable)
 
     @property
@@ -144,7 +144,7 @@ class Evidence:
 
     @property
     def allocated_peak(self) -> int:
-        """Peak of the live bytes of all steps."""
+        """Peak of the live bytes in the whole rehearsal."""
         return max(self.rehearsal.allocated_peak, int(self.known.get("early_peak", 0)))
 
 
@@ -170,8 +170,8 @@ def collect(
         work: whether to count the arithmetic of one iteration. Counting takes more memory if
             gradients accumulate.
         longer: seconds for which the script continues after `STEPS` iterations.
-        trains: whether a script without optimizer steps is an error. If False, only the card's peak
-            is known for a script without optimizer steps.
+        trains: whether a script without optimizer steps is an error. If not, the evidence of such a
+            script has only the `rehearsal`.
 
     Raises:
         RehearsalError: if the script cannot be rehearsed, trains on the CPU, makes no step, or ends
@@ -217,7 +217,7 @@ def _check(job: Job, answer: Rehearsal, known: dict[str, Any], *, trains: bool) 
     name = " ".join(job.command[:2] if job.command[0] == "-m" else job.command[:1])
     if answer.failed:
         raise RehearsalError(
-            f"{name} failed with exit code {answer.exit_code}, and not because memory ran out: "
+            f"{name} failed with exit code {answer.exit_code}: "
             f"{answer.reason or 'it printed no error'}"
         )
     if known.get("where") == "cpu":
@@ -227,14 +227,14 @@ def _check(job: Job, answer: Rehearsal, known: dict[str, Any], *, trains: bool) 
         )
     if not known and answer.fits and trains:
         raise RehearsalError(
-            f"{name} ended without a step of a torch optimizer, so its loop is unknown: name a "
-            "script that trains, or pass a function to pgmo.fit(). For inference, use pgmo "
-            "rehearse, or --vary with two options"
+            f"{name} ended without a step of a torch optimizer in its own process, so its loop is "
+            "unknown: name a script that trains. For inference, use pgmo rehearse, or --vary with "
+            "two options"
         )
 
 
 def _read_history(path: Path, known: dict[str, Any]) -> Load | None:
-    """Read the history; None if it is missing or empty."""
+    """Return the load of the history; None if the history is missing or empty."""
     if not known or not path.exists() or path.stat().st_size == 0:
         return None
     traces = [one.trace for one in read_torch_snapshot(path) if one.trace.requests]

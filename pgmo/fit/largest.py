@@ -24,7 +24,7 @@ _OTHER_VALUES = (64, 128, 256)
 """Default values of options other than batches. A quadratic law has three unknowns."""
 
 MOST = 4
-"""Number of rehearsals after which a search ends; those at the small values are included."""
+"""Maximum number of rehearsals of a search, including the rehearsals at the small values."""
 
 LIMIT = 1 << 22
 """Largest value that a search considers by default."""
@@ -152,8 +152,8 @@ def search(
 ) -> Search:
     """Find the largest value of the varying option that fits on a card, for each allocator.
 
-    `pgmo.fit.ask.Question` describes the options. The search makes `MOST` rehearsals at most, but
-    always one at each of `values`.
+    `pgmo.fit.ask.Question` describes the options. One rehearsal is made at each of `values`.
+    Further rehearsals prove the results, until `MOST` rehearsals were made in all.
 
     Raises:
         OptionError: if nothing varies, or fewer than two values are given.
@@ -218,7 +218,10 @@ def _proved(
 
 
 def fits_to_its_end(evidence: Evidence, card: Card) -> bool:
-    """Return whether a job that was rehearsed on a card runs to its last step on this card."""
+    """Return whether a job that was rehearsed on a card runs to its last step on this card.
+
+    If the number of steps is unknown, the last step is the last rehearsed step.
+    """
     if evidence.growth is None or not evidence.rehearsal.fits:
         return evidence.rehearsal.fits
     need = taken(evidence) + evidence.rehearsal.context + evidence.growth.total
@@ -229,10 +232,10 @@ def _check_grown(job: Job, value: int, took: int, predicted: int) -> None:
     """Raise `RehearsalError` if the peak is far below its prediction."""
     if took < _MIN_GROWTH * predicted:
         raise RehearsalError(
-            f"at {job.option} {value} the script takes {format_bytes(took)}, but its smaller "
+            f"at {job.option} {value} at most {format_bytes(took)} are allocated, but smaller "
             f"values predict {format_bytes(predicted)}: the script probably has too few samples "
-            "for this batch. Give it more samples, which may be made up, or ask about one value "
-            "with --value"
+            "for this value. Give it more samples, which may be made up, or ask about one value, "
+            "with --value or batch="
         )
 
 
@@ -245,6 +248,6 @@ def _law(evidence: Sequence[Evidence]) -> Law:
         except ProfileError as error:
             failure = error
     raise RehearsalError(
-        "the script makes different requests at each value, so no larger value can be "
-        f"predicted: {failure}. Ask about one value with --value"
+        "the requests at different values do not correspond, so no larger value can be "
+        f"predicted: {failure}. Ask about one value, with --value or batch="
     )

@@ -24,8 +24,7 @@ from pgmo.fit.laws.law import Law
 from pgmo.rehearsal import Rehearsal
 
 BATCHES, LENGTHS = (2, 4), (64, 128, 256)
-"""Values that are rehearsed by default. The law of the length may be quadratic, which takes three
-lengths."""
+"""Batches that are rehearsed, and default lengths. Three lengths determine a quadratic law."""
 
 _REQUESTS = (16, 64)
 """Values of the first option that are rehearsed for inference. With fewer requests, caches would
@@ -104,10 +103,10 @@ def batch_table(
     """Find the largest batch for the shortest of `lengths`, and for repeatedly doubled lengths.
 
     All `lengths`, at least two, are rehearsed. A script without optimizer steps must end by itself.
-    `vary` replaces the job's own. `notify` is called with status messages.
+    `vary` replaces `job.vary`. `notify` is called with status messages.
 
     Raises:
-        OptionError: if `vary` does not name two options.
+        OptionError: if `vary` does not name two options, or a script that trains gets one length.
         RehearsalError: if the script cannot be rehearsed, or its peak does not grow with the batch.
         ProfileError: if the requests at different values do not correspond.
         AdapterError: if there is no compiler for the stub.
@@ -223,7 +222,7 @@ class _PeakLaw:
         slope = (sizes[last] - sizes[before]) / (last - before)
         if slope <= 0:
             raise RehearsalError(
-                f"the peak of the card is the same with {before} and {last}, so no largest value "
+                f"the peak of the card does not rise from {before} to {last}, so no largest value "
                 "can be predicted: check that the first option sets the number of samples"
             )
         return max(0, floor(last + (usable - sizes[last]) / slope))
@@ -252,7 +251,10 @@ class _InferenceTable:
         return self._law.largest(length, self._card.usable)
 
     def proved(self, row: BatchOfLength) -> BatchOfLength:
-        """Rehearse up to `_TRIALS` batches at the card's size, to find the largest that fits."""
+        """Rehearse up to `_TRIALS` batches at the card's size, to find the largest that fits.
+
+        If none of these batches fits, the row gets a smaller batch without a rehearsal.
+        """
         low, high, batch = 0, LIMIT, row.batch
         for _ in range(_TRIALS):
             one = self._run(batch, row.length, self._card)

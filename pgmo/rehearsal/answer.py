@@ -26,14 +26,15 @@ class Rehearsal:
         out_of_memory: torch's message and the requesting line, if an out-of-memory error ended the
             script; else None.
         error: traceback of any other error that ended the script; None if there was none.
-        reason: `error` in one line: the error and its first cause.
+        reason: `error` in one line, with its first cause. If a script ends with an exit code above
+            0 and without an error, the last line of its output. Else None.
         iterations: number of finished iterations; None if there was none.
         seconds: duration on this machine; unrelated to the time on a card.
         profile: file of the profile; None if none was requested or made.
         plan: file of the plan; None if none was requested or made.
         notes: uncertainties of the result, one sentence each.
-        rank: rank of this result, if there are several ranks; else 0.
-        ranks: results of all rehearsed ranks, if there are several.
+        rank: rank of the rehearsed process; 0 for a job of one process.
+        ranks: results of all rehearsed ranks, if several were rehearsed; else ().
     """
 
     exit_code: int

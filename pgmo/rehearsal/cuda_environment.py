@@ -27,7 +27,7 @@ def make_environment(folder: Path, progress: Callable[[str], None]) -> str:
     """Make an environment with a CUDA build of torch, unless it exists, and return its Python.
 
     The new environment gets this environment's version of torch, or the newest version if this
-    environment has no torch. Output of pip goes to stderr. If pip fails, the folder is removed.
+    environment has no torch. Output of pip goes to stderr. After an error, the folder is removed.
 
     Raises:
         RehearsalError: if the folder has other contents, or torch cannot be installed.

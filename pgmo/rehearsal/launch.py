@@ -48,7 +48,7 @@ def rehearse(
     python: str | None = None,
     quiet: bool = True,
 ) -> Rehearsal:
-    """Run a script on a simulated card and return the memory that it takes.
+    """Run a script on a simulated card and return the memory that the script takes.
 
     The script runs unchanged on PyTorch's CUDA build. Kernels compute nothing, so no GPU is used.
 
@@ -95,7 +95,10 @@ def rehearse(
     if way != "pgmo" and (profile or plan or save):
         raise OptionError(f"profile, plan and save require way='pgmo', not {way!r}")
     if devices < 1 or world < 1 or not ranks or not all(0 <= one < world for one in ranks):
-        raise OptionError(f"a world of {world} on {devices} devices has no ranks {list(ranks)}")
+        raise OptionError(
+            f"world={world} and devices={devices} must be at least 1, and ranks={list(ranks)} must "
+            "name ranks from 0 to world - 1"
+        )
     module = command[0] == "-m"
     Program(command[1] if module else command[0], module).check()
     torch = find_torch_build(python)
@@ -152,8 +155,8 @@ def _run(
             code = process.wait(timeout)
         except subprocess.TimeoutExpired as error:
             raise RehearsalError(
-                f"the script did not end within {timeout:.0f} s on the stub runtime: give fewer "
-                "iterations or a longer timeout"
+                f"the script did not end within {timeout:.0f} s on the stub runtime: give more time, "
+                "as in pgmo.fit(command, timeout=...)"
             ) from error
         finally:
             _end(process)
@@ -162,10 +165,8 @@ def _run(
         last = output.read().decode(errors="replace").splitlines()[-12:]
     if not result.exists():
         detail = "\n".join(["", *last]) if last else ""
-        raise RehearsalError(
-            f"the script's process ended with exit code {code} and without a result: it called "
-            f"os._exit, a signal killed it, or torch could not be imported{detail}"
-        )
+        how = f"with exit code {code}" if code >= 0 else f"by signal {-code}"
+        raise RehearsalError(f"the script's process ended {how} and wrote no result{detail}")
     found = json.loads(result.read_text())
     ending = found.get("exit_code", 0) if code >= 0 else 128 - code
     silent = not any(found.get(one) for one in ("error", "reason", "out_of_memory"))

@@ -40,7 +40,7 @@ class TorchBuild:
 
 
 def find_torch_build(python: str | None = None) -> TorchBuild:
-    """Find the CUDA build of torch of an interpreter, without importing it.
+    """Find the CUDA build of torch of an interpreter, without importing torch.
 
     The default is the interpreter of `PGMO_REHEARSAL_PYTHON`, else this interpreter.
 

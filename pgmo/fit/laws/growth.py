@@ -62,7 +62,7 @@ class StepGrowth:
 
     @property
     def total(self) -> int:
-        """Bytes of growth until the last planned step; if unknown, the last rehearsed step."""
+        """Bytes of growth until the last planned step, or the last rehearsed step if unplanned."""
         return self.until(self.rehearsed if self.planned is None else self.planned)
 
     def last_step(self, spare: int) -> int:
@@ -103,7 +103,8 @@ def growth_of(known: Mapping[str, Any]) -> StepGrowth | None:
 class GrowingJob:
     """Growth as part of an answer.
 
-    `last_step` is the last step that fits on the card, `fits` whether the job runs to its end.
+    `last_step` is the last step that fits on the card. `fits` is whether the job runs to its end;
+    False if the number of steps is unknown.
     """
 
     growth: StepGrowth
@@ -112,10 +113,10 @@ class GrowingJob:
 
     @property
     def words(self) -> str:
-        """The growth in one clause, as "live memory grows by 12.0 MiB in each step"."""
+        """The growth in one clause, as "live memory grows by 12.0 MiB per step"."""
         first, last = self.growth.elements
         more = f", as parameters grow from {first:,} to {last:,} elements in the rehearsed steps"
-        found = f"live memory grows by {format_bytes(round(self.growth.rate))} in each step"
+        found = f"live memory grows by {format_bytes(round(self.growth.rate))} per step"
         return found + (more if self.growth.has_more_parameters else "")
 
     @property

@@ -45,8 +45,8 @@ class Law:
         whole = [one for one in evidence if one.whole]
         if not whole:
             raise RehearsalError(
-                "no rehearsal completed three iterations, so the loop is unknown: rehearse on "
-                "a larger card, or with a smaller batch"
+                "no rehearsal completed three optimizer steps, so the loop is unknown: let the "
+                "script make at least three"
             )
         self.whole = whole
         by_value = {one.value: one for one in _whole_requests(whole)}
@@ -101,7 +101,7 @@ class Law:
         return self.last.growth
 
     def growth_at(self, value: int | None) -> int:
-        """Return the bytes by which live memory grows after the history until the last step."""
+        """Return the bytes by which live memory grows after the history; see `StepGrowth.total`."""
         points = [(one.value or 0, one.growth.total if one.growth else 0) for one in self.evidence]
         return _on_line(points, value)
 
@@ -171,7 +171,7 @@ class Law:
 def _whole_requests(whole: Sequence[Evidence]) -> list[Evidence]:
     """Return the rehearsals in which no request failed; if a request failed in each, return all.
 
-    In other rehearsals, convolutions ran without a workspace, so these histories lack requests.
+    After a failed request, a convolution ran without a workspace, so the history lacks requests.
     """
     return [one for one in whole if not one.known.get("ran_out")] or list(whole)
 

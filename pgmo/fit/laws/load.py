@@ -114,9 +114,9 @@ def repeated(
     history   |- step 1 -|- step 2 -|- step 3 -|
     repeated  |- step 1 -|- step 2 -|- step 3 -|- step 3 -|- step 3 -| ...
 
-    On a nearly full card, PyTorch's allocator may run out of memory after the third step: cached
-    blocks leave too little room. `begins` has the ticks at which the second and the third step
-    begin. If these steps make different requests, the history is returned unchanged.
+    On a nearly full card, PyTorch's allocator may run out of memory only after the third step.
+    `begins` has the ticks at which the second and the third step begin. If these steps make
+    different requests, the history is returned unchanged.
     """
     second, third = begins
     ticks = profile.ticks

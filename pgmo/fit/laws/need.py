@@ -30,7 +30,8 @@ class Need:
         parameters: bytes of the model's parameters and buffers.
         gradients: bytes of gradients that are alive at the peak.
         optimizer_state: bytes that the optimizer keeps between steps.
-        activations: bytes of all other blocks: results that the step still needs, and batches.
+        activations: bytes of blocks in no other category: results that the step still needs, and
+            batches.
         workspaces: bytes of scratch memory of kernels and libraries that is alive at the peak.
         context: bytes of the CUDA context and its libraries, which no allocator sees.
         allocated_peak: peak of the live bytes of all blocks.

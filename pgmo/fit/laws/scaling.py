@@ -44,7 +44,7 @@ class ScaledProfile:
     """Sizes of all requests of a job as functions of the option that varies.
 
     The requests are those of the profile at the largest value. Each request gets the simplest law
-    through all its known sizes.
+    through all its known sizes, or an estimate if there is none.
 
     Args:
         values: at least two values of the option, ascending and distinct.
@@ -108,7 +108,8 @@ def _check_paired(
     missing = float(largest.size[~paired].sum() / max(1, largest.size.sum()))
     if alone > _MOST_UNPAIRED * total or missing > _MOST_UNPAIRED_BYTES:
         raise ProfileError(
-            f"of the {len(profile)} and {len(largest)} requests at {which} only {count} correspond"
+            f"of the {len(profile)} and {len(largest)} requests at {which} only {count} "
+            f"correspond, with {1 - missing:.0%} of the bytes"
         )
 
 

@@ -3,7 +3,7 @@
 attempts       unchanged --> 16 --> 8 --> 4 --> 1 --> recomputation
 rehearsed      runs out                   predicted by laws, then rehearsed
 
-Recomputation gets the largest tried budget that fits, because it then repeats fewer operations.
+Recomputation gets the largest tried budget that fits: a larger budget repeats fewer operations.
 """
 
 import json
@@ -90,7 +90,7 @@ def with_least_recomputation(
         change = f"recompute:{budget}B"
         try:
             made = collect(job, unlimited(card), way="pgmo", change=change, work=False, longer=0.0)
-        except PgmoError:  # the budget is below the lowest possible peak
+        except PgmoError:  # such as a budget below the lowest possible peak
             break
         over = made.rehearsal.card_peak - card.usable
         if over <= 0:

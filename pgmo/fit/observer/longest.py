@@ -26,7 +26,7 @@ _SECONDS = 3.0
 
 
 class LongestSamples:
-    """Hooks that replace the samples of each `DataLoader` by the longest sample of its dataset.
+    """Hooks that replace the samples of each `DataLoader` by its dataset's longest compared sample.
 
     Attributes:
         notes: for each dataset whose samples differ, one sentence.
@@ -65,7 +65,7 @@ class LongestSamples:
         loaders.__iter__, fetchers.fetch = iterate, fetched
 
     def _choose(self, loader: Any) -> int | None:
-        """Return the index of the longest sample; None if all are equally long or unknown."""
+        """Return the index of the longest compared sample; None if sizes are equal or unknown."""
         try:
             sizes = _sizes(loader)
         except Exception:  # the script's own collate function may refuse a batch of one sample
@@ -76,7 +76,7 @@ class LongestSamples:
         of = min(sizes.values()), sizes[longest]
         self.notes.append(
             f"samples differ in size (from {of[0]:,} to {of[1]:,} elements, {len(sizes):,} "
-            "compared): each rehearsed batch consists of copies of the longest sample"
+            "compared): each rehearsed batch consists of copies of the longest of them"
         )
         return longest
 

@@ -30,7 +30,7 @@ class Site:
 
     Args:
         file: path of the file.
-        lines: possible current lines of the frame when the code begins.
+        lines: lines at which the frame may be when the code begins.
         function: name of the enclosing function, or "" at the top level of a module.
         what: short description, as "torch.save"; "" if the code is the whole function.
     """
@@ -50,8 +50,8 @@ class Site:
 def sites_of(files: Iterable[Path]) -> list[Site]:
     """Return the sites in Python files; a file that cannot be read or parsed has none.
 
-    Functions are left out if no code mentions their names. Calls of a trainer's methods that the
-    files define are left out, too, because the methods have sites themselves.
+    Sites in functions whose names no code mentions are left out. If the files define a trainer's
+    method themselves, calls of the method are left out, because sites in the method count.
     """
     found: list[Site] = []
     used: set[str] = set()

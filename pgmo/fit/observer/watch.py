@@ -28,7 +28,8 @@ PROFILED = HISTORY + 2
 """Step after which a session has a profile: a session records three iterations, then plans."""
 
 _WRITES = 0.5
-"""Minimum seconds between two writes of the evidence, once only live memory is observed."""
+"""Minimum seconds between two writes of the evidence, once only live memory is observed. If a new
+evaluation or checkpoint has run, the evidence is written at once."""
 
 ENTRIES = 4_000_000
 """Maximum number of events in torch's memory history. Beyond it, torch drops the oldest events."""
@@ -67,7 +68,7 @@ class Watch:
     def hook_libraries(self) -> None:
         """Hook libraries that import torch, before the script imports one of them.
 
-        When torch has been imported, the library that imports it may be half imported.
+        `attach` would be too late: it runs when a library that imports torch is half imported.
         """
         self._longest.attach()
         if self._sites is not None:
@@ -157,7 +158,7 @@ class Watch:
             self._write()
 
     def _keep_profile(self) -> None:
-        """Save the largest profile of the open pgmo sessions on cards, if there is one."""
+        """Save the profile with the most blocks of the pgmo sessions on cards, if there is one."""
         from pgmo.allocator.session.open_sessions import open_profiles
 
         found = [one for one in open_profiles() if one.meta.device.startswith("cuda")]

@@ -1,4 +1,4 @@
-"""Counter of one iteration's arithmetic and memory traffic, by operator."""
+"""Counter of one iteration's arithmetic and memory traffic, by kind of operator."""
 
 from typing import Any
 

@@ -55,7 +55,7 @@ def curve(answer: Answer) -> str:
         f'aria-label="Bytes of the card by the value of the option">{"".join(parts)}</svg></div>'
         f'<ul class="legend">{legend}</ul></div>'
         '<p class="quiet">Dots: the largest values that fit. Dashed: the memory of the card. '
-        "Without a rehearsal at a value, its bytes are a prediction.</p>"
+        "Bytes at values that were not rehearsed are predictions.</p>"
     )
 
 

@@ -70,7 +70,7 @@ def _figures(answer: Answer) -> str:
     rows = [
         ("Takes with pgmo", format_bytes(total), f"of {format_bytes(answer.card.usable)}"),
         (
-            "Left" if spare >= 0 else "Missing",
+            "Left" if spare >= 0 else "More than the card",
             format_bytes(abs(spare)),
             f"{abs(spare) / answer.card.usable:.0%} of the card",
         ),
@@ -82,7 +82,8 @@ def _figures(answer: Answer) -> str:
         rows.append((f"Largest {answer.option}", str(answer.batch), "with pgmo"))
     if answer.accumulation is not None:
         micro, steps = answer.accumulation
-        rows.append((f"{answer.effective} a step", f"{steps} x {micro}", "steps x micro-batch"))
+        note = "micro-batches x samples"
+        rows.append((f"{answer.effective} per step", f"{steps} x {micro}", note))
     if answer.forecast is not None:
         kind = "from a measured step" if answer.forecast.measured else "by the card's peak rates"
         rows.append(("Time", answer.forecast.words, kind))
@@ -113,7 +114,7 @@ def _bars(answer: Answer) -> str:
             f'<span class="size">{format_bytes(totals[way])}</span></div>'
         )
     note = (
-        "The line is the memory that CUDA reports for the card: "
+        "The line is the memory of the card that programs can use: "
         f"{format_bytes(answer.card.usable)}."
     )
     if answer.card.usable_source:
@@ -144,14 +145,14 @@ def _how(answer: Answer) -> str:
     times = "once" if answer.rehearsals == 1 else f"{answer.rehearsals} times"
     sentences = (
         f"The job was run {times} for a few iterations, without a GPU, on PyTorch's CUDA build, in "
-        f"{answer.seconds:.0f} s. Kernels computed nothing, so behaviour that depends on values "
-        "was not observed."
+        f"{answer.seconds:.0f} s. Kernels computed nothing, so behaviour that depends on computed "
+        "values may differ in a real run."
     )
     uncertain = answer.need.uncertainty
     if uncertain:
         sentences += (
-            f" The sizes of {uncertain:.1%} of the bytes are estimates, because these sizes do "
-            "not grow regularly with the batch."
+            f" {uncertain:.1%} of the bytes are in requests whose sizes follow no line or "
+            "parabola: these sizes are estimates."
         )
     proved = ", ".join(NAMES[way] for way in answer.proved)
     if proved:

@@ -17,8 +17,10 @@ def alternatives(answer: Answer) -> str:
     made = table(("", "takes", "fits", "time", "from"), rows, numbers=(1,), marked=marked)
     listed = "".join(f"<li>{escape(how)}</li>" for how in notes)
     conclusion = (
-        "None of these changes fits." if least is None else f"Least change that fits: {least.name}."
+        "Nothing in the table fits." if least is None else f"Least change that fits: {least.name}."
     )
+    if least is not None and not least.rank:
+        conclusion = "The unchanged job fits with pgmo."
     return f'<p>{escape(conclusion)}</p>{made}<ol class="notes">{listed}</ol>'
 
 

@@ -69,7 +69,8 @@ def alternatives(
     plain = WholeRun.of(law, value)
     bases: list[tuple[str, int, WholeRun, str]] = []
     row = partial(_row, law, card)
-    rows = [row("unchanged, with pgmo", plain.peak, "rehearsed", "", rank=0)]
+    source = "rehearsed" if any(one.value == value for one in law.evidence) else "predicted"
+    rows = [row("unchanged, with pgmo", plain.peak, source, "", rank=0)]
     rows += _other_values(law, value, row)
     made = []
     for one in REHEARSED:
@@ -142,7 +143,7 @@ def _try(job: Job, card: Card, value: int | None, one: Rehearsed) -> tuple[Evide
     try:
         evidence = collect(job, unlimited(card), value=value, change=one.change)
     except RehearsalError as error:
-        return None, f"the changed script failed: {error}"
+        return None, f"the rehearsal of the changed script failed: {error}"
     if not evidence.whole:
         return None, "the changed script did not complete three iterations"
     return evidence, ""

@@ -272,7 +272,7 @@ COMPUTED = (
     Computed(
         "optimizer state offloaded to the host",
         with_offloaded_states,
-        "computed: the state of one parameter at a time is on the card",
+        "computed for Adam: the state of one parameter at a time is on the card",
         "the state moves to the card and back in each step",
         rank=3,
     ),

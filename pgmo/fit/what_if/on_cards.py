@@ -53,7 +53,7 @@ def on_cards(
     steps: float | None = None,
     measured: TimedStep | None = None,
 ) -> list[CardRow]:
-    """Return a row for each card, in the order of `cards`; if it is None, for all known cards.
+    """Return a row for each of `cards`, in the same order; None stands for all known cards.
 
     The job is assumed to make the same requests on each card; the size of the context differs.
     """

@@ -49,7 +49,10 @@ class Forecast:
 
     @property
     def words(self) -> str:
-        """The time in words: "about 3 hours" if measured, else "at least 3 hours"."""
+        """The time in words, as "about 3 hours" if measured, else "at least 3 hours".
+
+        The time of one step, as "about 40 ms a step", if the length of the job is unknown.
+        """
         seconds = self.step if self.total is None else self.total
         kind = "about" if self.measured else "at least"
         each = " a step" if self.total is None else ""

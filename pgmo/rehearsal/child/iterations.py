@@ -40,7 +40,7 @@ class IterationCounter:
     def begin(self, devices: list[str]) -> None:
         """Handle the start of training on these devices."""
         if not any(one.startswith("cuda") for one in devices):
-            where = ", ".join(devices) or "no device"
+            where = ", ".join(devices) or "an unknown device"
             self.notes.append(f"the trained parameters are on {where}, not on the card")
         if self._supervision is not None:
             self._supervision.begin(devices)

@@ -39,7 +39,7 @@ def requesting_line(error: BaseException) -> str:
     """Return the line that ran out of memory, as "train.py:12: loss.backward()"; "" if unknown.
 
     The line is of the innermost frame outside of installed packages, the standard library and pgmo.
-    If all frames are inside of these, the line is of the innermost frame.
+    Without such a frame, the line is of the innermost frame.
     """
     frames = traceback.extract_tb(error.__traceback__)
     own = [one for one in frames if not _installed(one.filename)]

@@ -27,18 +27,18 @@ _ADVICE: Sequence[tuple[str, str]] = (
     ),
     (
         r"Error building extension|CUDA_HOME|nvcc",
-        "it compiles CUDA code of its own, and this machine lacks the CUDA toolkit: install the "
-        "toolkit (nvcc and libcudart), or leave that part out",
+        "it compiles CUDA code of its own, which has failed: install the CUDA toolkit (nvcc and "
+        "libcudart) if this machine lacks it, or leave that part out",
     ),
     (
         r"NCCL|nccl",
-        "it calls NCCL directly, which needs real cards: use torch.distributed, and rehearse it "
-        "with --world, which simulates NCCL",
+        "it calls NCCL directly, which needs real cards: use torch.distributed, and "
+        "`pgmo rehearse --world`, which simulates NCCL",
     ),
     (
         r"gloo|connectFullMesh|TCPStore|DistStore|Connection refused|client socket",
-        "it connects to other processes by itself: rehearse one rank with --world, which simulates "
-        "the others",
+        "it connects to other processes by itself: rehearse one rank with "
+        "`pgmo rehearse --world`, which simulates the other ranks",
     ),
     (
         r"cusolver|cufft|cusparse|curand|nvrtc|NVRTC|CUFFT|jiterator",
@@ -62,7 +62,7 @@ _DEEPEST = 16
 
 
 def reason_of(error: BaseException) -> str:
-    """Return the error and its first cause, each as its type and the first line of its text."""
+    """Return the error and its first cause, if any: the type and the first line of each text."""
     first = error
     for _ in range(_DEEPEST):
         before = first.__cause__ or (None if first.__suppress_context__ else first.__context__)
@@ -86,13 +86,13 @@ def _line(error: BaseException) -> str:
 
 
 def advice(error: str) -> str | None:
-    """Return advice on an error that is typical of rehearsals; None for other errors."""
+    """Return advice if an error is typical of rehearsals; None for other errors."""
     last = error.strip().splitlines()[-1] if error.strip() else ""
     return next((text for pattern, text in _ADVICE if re.search(pattern, last)), None)
 
 
 def packages_with_kernels() -> list[str]:
-    """Return the sorted names of packages in this process that launch their own CUDA kernels."""
+    """Return the sorted names of packages in this process that contain their own CUDA kernels."""
     return sorted({_package(path) for path in _libraries() if _launches(path)})
 
 

@@ -90,7 +90,7 @@ class ScriptRun:
         counted.close()
         notes = [*counted.notes, *self._setup.notes(), *self._kernel_notes()]
         if isinstance(error, Stopped):
-            notes.append(f"stopped after {counted.ended} iterations: later ones were not run")
+            notes.append(f"stopped after {counted.ended} iterations; later iterations did not run")
             code, error = 0, None
         fields: dict[str, Any] = {
             "exit_code": code,
@@ -102,14 +102,14 @@ class ScriptRun:
             assert error is not None
             fields["out_of_memory"] = f"{error}\n{memory.requesting_line(error)}"
         elif caught := memory.count_out_of_memory():
-            notes.insert(0, f"memory ran out {caught} times, and the script continued")
+            notes.insert(0, f"memory ran out {caught} times, and no such error ended the script")
         if error is not None and "out_of_memory" not in fields:
             text = "".join(traceback.format_exception(error))
             fields["error"] = shortened(text, _SHOWN)
             fields["reason"] = reason_of(error)
             known = advice(fields["reason"])
             if known is not None:
-                notes.insert(0, f"the script cannot be rehearsed unchanged: {known}")
+                notes.insert(0, f"the script probably cannot be rehearsed unchanged: {known}")
         if self._supervision is not None:
             self._supervision.close()
             notes += self._supervision.notes
@@ -122,8 +122,8 @@ class ScriptRun:
         if not names:
             return []
         return [
-            f"{', '.join(names)} launch CUDA kernels of their own: their memory outside PyTorch's "
-            "allocator and the sizes that they compute are unknown"
+            f"packages with CUDA kernels of their own: {', '.join(names)}; their memory outside of "
+            "PyTorch's allocator, and sizes that these kernels compute, are unknown"
         ]
 
 

@@ -58,14 +58,14 @@ def _value_notes(values: "Values") -> list[str]:
     if sizes:
         named = ", ".join(name for name, _ in sizes.most_common(_NAMED))
         found.append(
-            f"number of sizes that depended on values that rehearsals make up: "
-            f"{sum(sizes.values())} ({named}); the card may need more or less memory"
+            f"sizes that depended on made-up or missing values: {sum(sizes.values())} ({named}); "
+            "a real run may take more or less memory"
         )
     if read:
         named = ", ".join(f"{name} {count}" for name, count in read.most_common(_NAMED))
         found.append(
-            f"number of values read that rehearsals make up: {sum(read.values())} ({named}); "
-            f"with other values, the script may behave differently"
+            f"reads of made-up values: {sum(read.values())} ({named}); with other values, the "
+            "script may behave differently"
         )
     if values.libraries.called:
         called = values.libraries.called
@@ -91,7 +91,7 @@ def _convolution_notes() -> list[str]:
     backends: Any = sys.modules.get("torch.backends.cudnn")
     if backends is not None and backends.benchmark:
         found.append(
-            "cudnn.benchmark tries algorithms with larger workspaces in the first iterations, "
-            "which rehearsals do not include"
+            "cudnn.benchmark may try algorithms with larger workspaces in the first iterations; "
+            "rehearsals do not include these workspaces"
         )
     return found

@@ -74,7 +74,7 @@ class MadeUp:
 
     @contextmanager
     def drawing(self) -> Iterator[None]:
-        """Run a block with another state of torch's random generator, then restore the script's."""
+        """Run a block with another state of torch's generator, then restore the script's state."""
         before = torch.get_rng_state()
         torch.set_rng_state(self._state)
         try:

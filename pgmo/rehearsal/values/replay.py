@@ -101,7 +101,10 @@ class Replay:
         return True
 
     def _guess(self, op: Operator, written: list[Tensor], read: list[Tensor]) -> None:
-        """Guess small results: `all` is true, a sum half of the elements, other integers are 0."""
+        """Guess small results: `all` is true, other Booleans are false, and other integers are 0.
+
+        A sum or a count is half of the number of elements.
+        """
         for one in written:
             if one.numel() > MOST_FLOATS:
                 continue

@@ -21,7 +21,7 @@ Run = Callable[..., Any]
 
 
 class Sized:
-    """Implementation of the operators. `run` runs other operators, and provides their values."""
+    """Implementation of these operators. `run` runs an operator and provides its values."""
 
     def __init__(self, known: KnownStorages, made_up: MadeUp, run: Run) -> None:
         self._known = known

@@ -129,7 +129,7 @@ for _ in range(9):
     ("code", "match"),
     [
         ("import torch\ntorch.zeros(3).cuda()", "without a step of a torch optimizer"),
-        ("raise KeyError('data')", "not because memory ran out: KeyError"),
+        ("raise KeyError('data')", "failed with exit code 1: KeyError"),
         (
             "import torch\ntorch.cuda._lazy_call(lambda: {}['late'])\ntorch.zeros(3).cuda()",
             r"lazily.*\(from KeyError: 'late'\)",

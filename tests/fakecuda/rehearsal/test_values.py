@@ -135,7 +135,7 @@ def test_what_was_made_up_is_said(run):
     print(large[large > 0].shape, large.mean().item())
     """
     notes = "\n".join(run(code).notes)
-    assert "number of sizes that depended on values that rehearsals make up: 1 " in notes
+    assert "sizes that depended on made-up or missing values: 1 " in notes
     assert "nonzero in train.py:4" in notes
     assert "item 1" in notes
 
@@ -187,7 +187,7 @@ def test_values_that_are_read_after_offloading_are_counted(run):
         Reading.apply(weight * 1).sum().backward()
     """
     notes = "\n".join(run(OFFLOADING + textwrap.dedent(code)).notes)
-    assert "number of values read that rehearsals make up: 2 " in notes
+    assert "reads of made-up values: 2 " in notes
     assert "copy to the host 1, item 1" in notes
 
 

@@ -98,7 +98,7 @@ def test_a_measured_step_turns_a_bound_into_a_forecast(monkeypatch: pytest.Monke
 
 
 def test_without_a_search_there_is_no_batch(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(OptionError, match="name the option that varies"):
+    with pytest.raises(OptionError, match="leave batch= out"):
         _ = answer(monkeypatch, value=4).batch
 
 

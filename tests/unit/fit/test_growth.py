@@ -80,7 +80,7 @@ def test_growth_until_the_last_step_is_part_of_the_need(monkeypatch: pytest.Monk
     assert found.is_fit
     assert found.need.growth == 100 * MIB
     assert found.need.total("default") == plain.need.total("default") + 100 * MIB
-    assert "Live memory grows by 1.00 MiB in each step, which is included for 103 steps." in (
+    assert "Live memory grows by 1.00 MiB per step, which is included for 103 steps." in (
         found.sentence
     )
 
@@ -94,7 +94,7 @@ def test_a_job_that_outgrows_the_card_fits_until_a_step(monkeypatch: pytest.Monk
     assert found.growing.last_step == 3 + spare // MIB
     assert found.sentence == (
         f"train.py fits on small <L4> only until about step {found.growing.last_step:,} with pgmo."
-        " Live memory grows by 1.00 MiB in each step, and the script makes at most 5,000 steps."
+        " Live memory grows by 1.00 MiB per step, and the script makes at most 5,000 steps."
     )
 
 

@@ -71,7 +71,7 @@ def test_a_script_that_is_another_program_each_time_is_refused(
         return evidence(value, usable=card.usable)
 
     pretend(monkeypatch, collect)
-    with pytest.raises(RehearsalError, match="different requests at each value"):
+    with pytest.raises(RehearsalError, match="requests at different values do not correspond"):
         search(job(), card(4000))
 
 

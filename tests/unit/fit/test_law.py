@@ -42,5 +42,5 @@ def test_one_rehearsal_knows_its_own_batch_only() -> None:
 
 
 def test_without_a_whole_history_nothing_is_known() -> None:
-    with pytest.raises(RehearsalError, match="larger card"):
+    with pytest.raises(RehearsalError, match="three optimizer steps"):
         Law([evidence(64, usable=200 << 20)])
