@@ -80,7 +80,7 @@ def as_column(
     wanted = np.dtype(dtype)
     array = np.asarray(value)
     if array.ndim != 1:
-        raise error(f"column {name!r} has shape {array.shape}; give one number for each block")
+        raise error(f"column {name!r} has shape {array.shape}; give a flat list of numbers")
     if array.dtype != wanted:
         if array.size and array.dtype.kind not in "iub":
             raise error(f"column {name!r} holds {array.dtype}; give whole numbers")

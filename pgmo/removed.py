@@ -1,4 +1,4 @@
-"""Hints for removed names, options, commands and formats; errors show them for one version."""
+"""Hints for removed names, options, commands and formats, which errors show for one version."""
 
 from collections.abc import Iterable
 
@@ -109,7 +109,7 @@ GONE = {
 }
 """Removed names of `pgmo`, with hints."""
 
-ESTIMATES = "call pgmo.fit(); it needs a CUDA build of torch: `pgmo fit --environment DIR`"
+ESTIMATES = "call pgmo.fit(); `pgmo fit --environment DIR` makes the CUDA build of torch it needs"
 """Hint for the removed `pgmo.fit.estimate`."""
 
 

@@ -155,8 +155,8 @@ def _run(
             code = process.wait(timeout)
         except subprocess.TimeoutExpired as error:
             raise RehearsalError(
-                f"the script did not end within {timeout:.0f} s on the stub runtime: give more time, "
-                "as in pgmo.fit(command, timeout=...)"
+                f"the script did not end within {timeout:.0f} s on the stub runtime: give it more "
+                "time, as in pgmo.fit(command, timeout=...)"
             ) from error
         finally:
             _end(process)

@@ -41,7 +41,7 @@ class CompiledCalls:
         ]
 
     def leave(self) -> list[Any]:
-        """End this thread's compiled call, and return the optimizers that have stepped in it."""
+        """End this thread's compiled call; return the optimizers whose parameters changed."""
         self.threads.discard(threading.get_ident())
         before = self._before.__dict__.pop("versions", ())
         return [one for one, versions in before if self._versions(one) != versions]

@@ -30,9 +30,9 @@ _MESSAGES = ("out of memory", "can't allocate memory", "_STATUS_ALLOC_FAILED")
 runtime, of PyTorch's CPU allocator, and of libraries such as cuBLAS and cuDNN."""
 
 _NOTHING = """\
-No recording was saved. `pgmo run` records from the first forward pass in training mode on. To see
-earlier requests, call torch.cuda.memory._record_memory_history() at the beginning of the script;
-its history is then saved here, too."""
+No recording was saved. `pgmo run` records from the beginning of training on. To see earlier
+requests, call torch.cuda.memory._record_memory_history() at the beginning of the script: then
+PyTorch's history is saved here, too."""
 
 _DEEPEST = 16
 """Maximum length of a chain of errors to check, because errors may form a cycle."""
@@ -128,11 +128,14 @@ def save_out_of_memory(
 
 
 def print_saved_files(files: Iterable[Path]) -> None:
-    """Print the cause if it is known, the saved files, and the command that shows them."""
+    """Print the cause if it is known, the saved files, and a command that shows one of them.
+
+    Without files, print nothing.
+    """
     files = list(files)
     if not files:
         return
-    say("pgmo: memory ran out; these files show what held it")
+    say("pgmo: memory ran out; details are in these files")
     cause = _saved_cause(files[-1])
     if cause:
         say(cause)
@@ -196,8 +199,8 @@ def _reserved_memory() -> list[str]:
     return [
         f"cuda:{device}, after the error: of {format_bytes(reserved)} reserved by PyTorch, "
         f"{format_bytes(unused.total)} are not requested by any live block: {parts}. "
-        f"{format_bytes(outside)} of the card are used outside of PyTorch: by libraries, by the "
-        "context, and by other processes.",
+        f"{format_bytes(outside)} of the card are used outside of PyTorch's allocator, such as by "
+        "the context, by libraries, and by other processes.",
         "",
     ]
 

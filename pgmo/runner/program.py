@@ -59,7 +59,7 @@ class Program:
         if not self.is_module and not os.path.exists(self.target):
             hint = ""
             if not self.target.endswith(".py") and not os.path.dirname(self.target):
-                hint = f"; for a module write: pgmo run -m {self.target}"
+                hint = f"; for a module, write -m {self.target}"
             raise FileError(f"there is no file {self.target}{hint}")
 
     def run(self, step_on: "StepOn | None" = None) -> "Ending":

@@ -51,7 +51,7 @@ class StepOn:
     def __init__(self, target: str, script: str, around: Interceptor) -> None:
         if not _FORM.fullmatch(target):
             raise OptionError(
-                f"--step-on {target}: write MODULE:FUNCTION or MODULE:CLASS.METHOD, as "
+                f"--step-on {target}: write MODULE:FUNCTION or MODULE:CLASS.METHOD, as in "
                 "server.app:predict"
             )
         self.target = target
@@ -62,7 +62,10 @@ class StepOn:
         self._around = around
 
     def attach(self) -> None:
-        """Start the search, before the first line; raise `OptionError` if the module is missing."""
+        """Start the search, before the first line of the program.
+
+        Raises `OptionError` if the first part of the module's name cannot be found.
+        """
         if self._is_script:
             return
         first, _, rest = self._module.partition(".")
@@ -74,7 +77,7 @@ class StepOn:
             self._await(first, self._name)
 
     def compile_script(self, source: bytes, path: str) -> CodeType | None:
-        """Compile the program with the function decorated, or raise `OptionError` without it.
+        """Compile the program with the function decorated, or raise `OptionError` if it is missing.
 
         The result is None if the target names another module.
         """
@@ -87,7 +90,10 @@ class StepOn:
         return code
 
     def decorate(self, function: Any) -> Any:
-        """Return a wrapper that passes calls to `around`, or raise `OptionError` if it cannot."""
+        """Return a wrapper that passes calls to `around`.
+
+        Raises `OptionError` for a coroutine function, a generator, and anything but a function.
+        """
         if isinstance(function, (staticmethod, classmethod)):
             return type(function)(self.decorate(function.__func__))
         if not inspect.isroutine(function):
@@ -149,7 +155,7 @@ class StepOn:
     # --- errors ---------------------------------------------------------------------------------
 
     def _missing(self, known: list[str], where: str, part: str = "") -> None:
-        shown = ", ".join(known[:_MOST_SHOWN]) or "nothing"
+        shown = ", ".join(known[:_MOST_SHOWN]) or "no public names"
         more = f" and {len(known) - _MOST_SHOWN} more" if len(known) > _MOST_SHOWN else ""
         self._fail(f"{where} has no {part or self._name}; it has {shown}{more}")
 

@@ -109,9 +109,11 @@ class Supervision:
             wanted = [self.options.device] if self.options.device else devices
             served = [one for one in wanted if one.partition(":")[0] in SERVED]
             if not served:
+                where = f"the trained parameters are on {', '.join(devices) or 'an unknown device'}"
+                if self.options.device:
+                    where = f"--device is {self.options.device}"
                 self.notes.append(
-                    f"the trained parameters are on {', '.join(devices) or 'no device'}, which "
-                    "pgmo does not serve; the program ran without pgmo"
+                    f"{where}, which pgmo does not serve; the program ran without pgmo"
                 )
             # Warnings of pgmo must not become errors in the program's loop, even if the program's
             # filters say so.
@@ -295,7 +297,7 @@ class Supervision:
             return
         self._broken = True
         kind = "" if isinstance(error, PgmoError) else f"{type(error).__name__}: "
-        self.notes.append(f"{kind}{error}; the program continued without pgmo")
+        self.notes.append(f"{kind}{error}; the program continued without a session")
         try:
             with ExitStack() as steps:
                 steps.callback(self._close_sessions)

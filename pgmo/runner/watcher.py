@@ -4,7 +4,7 @@
     first forward pass      of a module in training mode, with gradients: the loop begins
     Optimizer.step          possible end of an iteration (see step_pattern)
     GradScaler.step         possible end of an iteration, if it skips the optimizer's step
-    DeepSpeed's engine      possible end of an iteration: all optimizer steps that it makes or skips
+    DeepSpeed's engine      its step is a possible end; steps of its optimizers do not count
     model.eval()            evaluation: a pause, until the model is trained again
 
 Forward passes have a hook only while the watcher waits for a forward pass. Compilers never see this

@@ -12,7 +12,7 @@ class Devices:
     """Devices of one object, updated at each call because models move; or a given device.
 
     Checking every parameter would take longer than a small model's call. So all parameters are
-    checked only if the first one has moved.
+    checked only in the first call, and if the first parameter has moved.
     """
 
     def __init__(self, given: object = None) -> None:
@@ -23,7 +23,8 @@ class Devices:
     def of(self, called: object) -> tuple[str, ...]:
         """Return the given device, or the devices of the called object that pgmo can serve.
 
-        If pgmo can serve none of them, return the current CUDA device, or the CPU without CUDA.
+        If pgmo can serve none of these devices, return the current CUDA device, or the CPU if CUDA
+        is not initialized.
         """
         if self._given is not None:
             return self._given
@@ -54,7 +55,7 @@ def _places(called: object) -> Iterator[Any]:
 
 
 def _current() -> str:
-    """Return the device of an object without parameters: the current CUDA device, or the CPU."""
+    """Return the current CUDA device, or the CPU if CUDA is not initialized."""
     torch: Any = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_initialized():
         return f"cuda:{torch.cuda.current_device()}"

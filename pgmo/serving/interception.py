@@ -89,7 +89,7 @@ def _method(thing: object, name: str) -> Any:
         ]
         raise OptionError(
             f"an object of type {own.__name__} has no method {name!r}; "
-            f"it has {', '.join(known) or 'none'}"
+            f"its public methods: {', '.join(known) or 'none'}"
         )
     return found
 

@@ -26,10 +26,11 @@ Leave = Callable[[bool], None]
 class Service:
     """Session that the first call opens. Other calls do not wait for the opening.
 
-    After an error, pgmo warns once, and all further calls run without pgmo.
+    After an error, pgmo warns once, and all further calls on the device run without pgmo.
 
     Attributes:
-        session: the latest session; None before the first call.
+        device: the device, as "cpu" or "cuda:0".
+        session: the latest session; None if no session has been opened yet.
         options: options of the session.
         users: the `_Calls` of each wrapped object that uses this service.
     """
@@ -61,7 +62,7 @@ class Service:
         return lambda complete: self._leave(leave, complete)
 
     def close(self) -> None:
-        """Return to the framework's allocator. A later call opens another session."""
+        """Close the session. A later call opens another session, except after an error."""
         session, self._turns = self.session, None
         if session is not None:
             with warnings.catch_warnings():
@@ -100,5 +101,5 @@ class Service:
         self._refused = True
         self.close()
         warn_user(
-            f"pgmo: {type(error).__name__}: {error}; calls on {self.device} continue without pgmo"
+            f"pgmo: {type(error).__name__}: {error}; calls on {self.device} continue without a session"
         )

@@ -48,7 +48,7 @@ class _Calls:
         self.ended = self._warned = False
 
     def __call__(self, method: Any, called: Any, /, *args: Any, **kwargs: Any) -> Any:
-        """Run the method; in inference, the call is an iteration on each device."""
+        """Run the method. In inference, the call is an iteration on each device that serves it."""
         if self.ended or not self._is_inference(called):
             return method(called, *args, **kwargs)
         leaves: list[Leave] = []
@@ -95,8 +95,8 @@ class _Calls:
             self.services[device] = service
         if self.options and service.options != self.options:
             warn_user(
-                f"pgmo: another wrapped model has opened the session on {device}; the options "
-                "of this model are ignored"
+                f"pgmo: the session on {device} has the options of another wrapped model; the "
+                "options of this model are ignored"
             )
         return service
 
@@ -124,8 +124,8 @@ def wrap(model: T, methods: str | Iterable[str] = "__call__", **options: Unpack[
         The same object.
 
     Raises:
-        OptionError: if an option is invalid, a method is missing, the object is wrapped already, or
-            its class cannot be changed.
+        OptionError: if an option is invalid, a method is missing, the model is a function, a class
+            or not callable, the model is wrapped already, or its class cannot be changed.
 
     Example:
         >>> model = pgmo.wrap(model.eval())  # doctest: +SKIP

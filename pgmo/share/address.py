@@ -55,9 +55,12 @@ def refuse_others(folder: Path) -> None:
     try:
         held = folder.lstat()
     except OSError as error:
-        raise ShareError(f"there is no folder {folder}: {error.strerror}") from error
+        raise ShareError(f"{folder}: {error.strerror}") from error
     if not stat.S_ISDIR(held.st_mode) or held.st_uid != os.geteuid():
-        raise ShareError(f"{folder} is not a folder of yours: name another path with --socket")
+        raise ShareError(
+            f"{folder} is not a folder of yours: name another path, with --socket for the broker "
+            f"and {VARIABLE} for programs"
+        )
     if held.st_mode & _FOR_OTHERS:
         raise ShareError(f"{folder} is open to others: chmod 700 {folder}")
 

@@ -310,7 +310,7 @@ class Broker:
             self._note({"event": "refused", "pid": connection.pid, "why": "full"})
             raise ShareError(
                 f"the broker serves {self._capacity} processes, and its limit on file descriptors "
-                "allows no more (`ulimit -Hn` where it is started)"
+                "allows no more: raise `ulimit -Hn` where the broker is started"
                 if self._capacity < MOST_MEMBERS
                 else f"the broker serves {self._capacity} processes, the maximum"
             )

@@ -81,7 +81,7 @@ class Client:
         total: bytes of the card.
         name: display name of the program.
         priority: each step doubles the process's share of the card.
-        notify: called with a message when a broker cannot be used, or is gone.
+        notify: called with a message when a broker cannot be used, or is no longer used.
     """
 
     def __init__(
@@ -123,7 +123,7 @@ class Client:
         return self._held
 
     def take(self) -> TurnAnswer:
-        """Wait for a turn and return the answer; without a broker, return `ALONE` immediately."""
+        """Wait for a turn and return the answer. Without a broker, the answer is `ALONE`."""
         if os.getpid() != self._process:
             return TurnAnswer.ALONE
         with self._changed:
@@ -280,8 +280,8 @@ class Client:
     def _lose(self, why: str) -> None:
         if self._socket is not None:
             self._notify(
-                f"the broker at {self._address} is gone ({why}); the program continues without "
-                "turns"
+                f"the broker at {self._address} is no longer used ({why}); the program continues "
+                "without turns"
             )
         self._disconnect()
         self._next_try = self._clock() + self._retry

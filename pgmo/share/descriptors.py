@@ -14,7 +14,7 @@ _OTHERS = 16  # opened later by the interpreter and by a command that the broker
 
 
 def member_capacity() -> int:
-    """Raise the descriptor limit if necessary, and return the number of members that it allows.
+    """Raise the descriptor limit if necessary, and return the number of members that fit in it.
 
     The soft limit is raised no further than `MOST_MEMBERS` need, because commands that the broker
     starts inherit this limit.

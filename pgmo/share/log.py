@@ -10,7 +10,7 @@ from pgmo.errors import FileError
 
 
 class Log:
-    """Append-only file. Each line is one system call, so it survives the end of the process.
+    """Append-only file. One system call writes a line, which survives the end of the process.
 
     Args:
         path: path of the file, or None to write nothing. A new file is readable by this user alone.
@@ -42,7 +42,7 @@ class Log:
         except OSError as error:
             raise FileError(f"the log cannot be written: {error.strerror}") from error
         if written != len(data):
-            raise FileError("the log cannot be written: the disk is full")
+            raise FileError(f"the log cannot be written: {written} of {len(data)} bytes were")
 
     def close(self) -> None:
         """Close the file."""

@@ -53,10 +53,10 @@ def _decode(line: bytes) -> Message:
 
 
 def size(message: Message, name: str) -> int:
-    """Return a field that is a number of bytes."""
+    """Return a field that is a whole number from 0 on, such as a number of bytes."""
     value = message.get(name)
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 62:
-        raise ShareError(f"{message['kind']}: {name}={value!r} is not a number of bytes")
+        raise ShareError(f"{message['kind']}: {name}={value!r} is not a whole number from 0 on")
     return value
 
 

@@ -30,7 +30,8 @@ class Rules:
     """Rules for sharing a card; times in seconds.
 
     Args:
-        deadline: maximum duration of a turn, and of keeping idle memory on a crowded card.
+        deadline: maximum duration of a turn, and of keeping idle memory on a crowded card. After
+            this time, other members no longer wait.
         patience: maximum wait for a turn. After this time, the client runs without a turn.
         lanes: maximum number of simultaneous turns.
         total: bytes of each card; None for the sizes that clients report.
@@ -205,7 +206,7 @@ class TurnSchedule:
 
     @property
     def crowded(self) -> bool:
-        """Return whether the turns of all members do not fit at once, or a need is unknown."""
+        """Return whether two or more members do not fit at once, or have an unknown need."""
         if len(self.members) < 2:
             return False
         return not self._fit(list(self.members.values()))

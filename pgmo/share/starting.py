@@ -45,7 +45,7 @@ def ensure_broker(address: Path) -> None:
 
 
 def listens(address: Path) -> bool:
-    """Return whether a broker listens; raise `ShareError` if it is another user's."""
+    """Return whether a broker listens; raise `ShareError` as `connect` does."""
     try:
         connect(address).close()
     except TimeoutError:

@@ -120,7 +120,7 @@ def test_after_trouble_there_is_no_advice_to_run_it_again(tmp_path, case):
     assert done.returncode == code
     assert "9 iterations, " in done.stderr
     assert ("its own session, which serves it" in done.stderr) == (case == "a give-up")
-    assert "continued without pgmo" not in done.stderr
+    assert "continued without a session" not in done.stderr
     assert "Next:" not in done.stderr
     done = run(tmp_path, "-m", "pgmo", "run", "--save", "plans", "train.py", check=False)
     assert "Wrote plans/train.pgmoplan" in done.stderr

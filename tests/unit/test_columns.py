@@ -34,7 +34,7 @@ def test_nothing_is_a_column_whatever_its_type():
 @pytest.mark.parametrize(
     ("value", "dtype", "message"),
     [
-        (5, "int64", r"column 'size' has shape \(\); give one number for each block"),
+        (5, "int64", r"column 'size' has shape \(\); give a flat list of numbers"),
         ([[5]], "int64", r"column 'size' has shape \(1, 1\)"),
         ([5.0], "int64", r"column 'size' holds float64; give whole numbers"),
         (["5"], "int64", r"column 'size' holds <U1"),

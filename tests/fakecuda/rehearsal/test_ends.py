@@ -106,7 +106,8 @@ CANNOT = [
 def test_what_cannot_run_is_said_in_a_sentence(run, code, begins):
     answer = run(code)
     assert answer.failed
-    assert answer.notes[0].startswith(f"the script probably cannot be rehearsed unchanged: {begins}")
+    cannot = "the script probably cannot be rehearsed unchanged"
+    assert answer.notes[0].startswith(f"{cannot}: {begins}")
 
 
 @pytest.mark.parametrize("ending", ["sys.exit(0)", "import os; os._exit(0)"])

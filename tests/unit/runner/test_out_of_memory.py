@@ -205,6 +205,6 @@ def test_the_cause_is_printed_before_the_files(tmp_path, capsys, cause):
     explanation.write_text(f"MemoryError: full\n\n{cause}Up to the failing request:\n")
     print_saved_files([explanation])
     first, *others = capsys.readouterr().err.splitlines()
-    assert first == "pgmo: memory ran out; these files show what held it"
+    assert first == "pgmo: memory ran out; details are in these files"
     assert others[:-2] == cause.splitlines()
     assert others[-2:] == [f"Wrote {explanation}", f"Next: less {explanation}"]

@@ -58,7 +58,7 @@ def test_a_session_that_cannot_be_closed_does_not_end_the_program(frameworks, mo
         with supervision.harmless():
             raise ValueError("odd")
     assert supervision.notes == [
-        "ValueError: odd; the program continued without pgmo",
+        "ValueError: odd; the program continued without a session",
         "a session could not be closed: CUDA error",
     ]
     assert first.phase == "closed"
@@ -123,7 +123,7 @@ def test_an_error_ends_pgmo_and_not_the_program(frameworks, monkeypatch):
     iterate(supervision, frameworks["cpu"], 2)
     supervision.pause()
     supervision.resume()
-    assert supervision.notes == ["ZeroDivisionError: planning; the program continued without pgmo"]
+    assert supervision.notes == ["ZeroDivisionError: planning; the program continued without a session"]
     assert supervision.sessions[0].phase == "closed"
 
 
@@ -133,7 +133,7 @@ def test_a_session_that_cannot_open_is_noted(monkeypatch):
 
     monkeypatch.setattr(module, "optimize", optimize)
     supervision = supervised("cpu")
-    assert supervision.notes == ["no compiler; the program continued without pgmo"]
+    assert supervision.notes == ["no compiler; the program continued without a session"]
 
 
 def test_interrupts_are_the_programs(frameworks, monkeypatch):
@@ -153,7 +153,7 @@ def test_what_else_keeps_a_session_from_opening_is_reported(frameworks, monkeypa
 
     monkeypatch.setattr(Session, "__enter__", refuse)
     supervision = supervised("cpu")
-    assert supervision.notes == ["managed memory is in use; the program continued without pgmo"]
+    assert supervision.notes == ["managed memory is in use; the program continued without a session"]
 
 
 def test_a_pause_ends_at_the_end(frameworks):
