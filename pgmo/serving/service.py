@@ -101,5 +101,6 @@ class Service:
         self._refused = True
         self.close()
         warn_user(
-            f"pgmo: {type(error).__name__}: {error}; calls on {self.device} continue without a session"
+            f"pgmo: {type(error).__name__}: {error}; calls on {self.device} continue without a "
+            "session"
         )

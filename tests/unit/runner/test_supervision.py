@@ -123,7 +123,8 @@ def test_an_error_ends_pgmo_and_not_the_program(frameworks, monkeypatch):
     iterate(supervision, frameworks["cpu"], 2)
     supervision.pause()
     supervision.resume()
-    assert supervision.notes == ["ZeroDivisionError: planning; the program continued without a session"]
+    note = "ZeroDivisionError: planning; the program continued without a session"
+    assert supervision.notes == [note]
     assert supervision.sessions[0].phase == "closed"
 
 
@@ -153,7 +154,8 @@ def test_what_else_keeps_a_session_from_opening_is_reported(frameworks, monkeypa
 
     monkeypatch.setattr(Session, "__enter__", refuse)
     supervision = supervised("cpu")
-    assert supervision.notes == ["managed memory is in use; the program continued without a session"]
+    note = "managed memory is in use; the program continued without a session"
+    assert supervision.notes == [note]
 
 
 def test_a_pause_ends_at_the_end(frameworks):
