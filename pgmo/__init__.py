@@ -10,7 +10,7 @@
   the model's session.
 - `phase` frees the memory that a phase of reinforcement learning does not use.
 - `managed` serves requests from unified memory, for models that do not fit on the card.
-- `close` closes open sessions; it needs no reference to them.
+- `close` closes the open sessions of the program, wherever it has opened them.
 - `torch_allocator`, `cupy_allocator` and `cupy_torch_allocator` are for programs that replace a
   framework's allocator themselves.
 - `memory_stats` returns the memory use of a device's session. `metrics` returns the session's

@@ -132,7 +132,8 @@ class _Inquiry:
             need = self._rehearse_later_steps(need, fits)
         if growing is not None:
             fits = {way: growing.fits and fits[way] for way in WAYS}
-        proved: tuple[Way, ...] = ("pgmo",) if growing is None else ()
+        ways = tuple(dict.fromkeys(one.way for one in evidence))  # the ways on this card
+        proved = ways if growing is None else ()
         return self._answer(law, value, need=need, fits=fits, proved=proved, growing=growing)
 
     def _rehearse(self, card: Card, way: Way, *, work: bool = True) -> None:

@@ -36,9 +36,9 @@ def planned(
         values: batches to rehearse, from which larger ones are predicted; by default 2 and 4.
 
     Returns:
-        Micro-batch in samples, and number of accumulation steps. With `effective`, the steps are
-        the fewest of equal size, and the product is `effective`. Without `effective`, the result is
-        the largest micro-batch that fits, and 1. In a rehearsal: the batch of the rehearsal, and 1.
+        Micro-batch in samples, and number of accumulation steps. With `effective`, their product is
+        `effective`, and the number is the smallest possible. Without `effective`, the result is the
+        largest micro-batch that fits, and 1. In a rehearsal: the batch of the rehearsal, and 1.
 
     Raises:
         RehearsalError: if the script cannot be rehearsed, or nothing fits.

@@ -170,7 +170,7 @@ def collect(
         work: whether to count the arithmetic of one iteration. Counting takes more memory if
             gradients accumulate.
         longer: seconds for which the script continues after `STEPS` iterations.
-        trains: whether a script without optimizer steps is an error. If not, the evidence of such a
+        trains: whether a script without optimizer steps is an error. Otherwise the evidence of the
             script has only the `rehearsal`.
 
     Raises:

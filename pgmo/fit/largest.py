@@ -18,7 +18,7 @@ from pgmo.rehearsal.environment import Way
 from pgmo.units import format_bytes
 
 _VALUES = (2, 4)
-"""Default batches to rehearse. At batch 1, normalisation runs other code."""
+"""Default batches to rehearse; above 1, because normalisation runs other code at batch 1."""
 
 _OTHER_VALUES = (64, 128, 256)
 """Default values of options other than batches. A quadratic law has three unknowns."""

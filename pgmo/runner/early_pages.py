@@ -1,6 +1,6 @@
 """Pages for a program from its first CUDA request on, even if it has no iterations.
 
-    import torch.cuda ──▶ CUDA is initialized ──▶ pages serve every request
+    import torch.cuda ──▶ CUDA is initialized ──▶ pages serve requests
                                                      └─ training begins ──▶ a session adds the plan
 
 Source: `torch.cuda._lazy_call`, by which PyTorch itself delays work that needs CUDA.
@@ -47,7 +47,7 @@ def baselines() -> "dict[str, Baseline]":
 
 
 def summary_of(session: "Session") -> "Summary":
-    """Return an open or closed session's summary; with pages, it judges the whole process."""
+    """Return a session's summary; with pages, its verdict is about the whole process."""
     summary = session.summary()
     figures = baselines().get(session.device)
     if figures is None or summary.verdict is None:

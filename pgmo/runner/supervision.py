@@ -98,7 +98,7 @@ class Supervision:
 
     @property
     def gave_up(self) -> bool:
-        """Return whether an error or the script's own session has ended a session of the run."""
+        """Return whether an error or the script's own session ended or replaced a session."""
         return self._broken or self._unneeded
 
     # --- called by the watcher ------------------------------------------------------------------

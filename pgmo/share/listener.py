@@ -16,9 +16,8 @@ _EXHAUSTED = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 class Listener:
     """Socket that accepts connections, or refuses them with a message if no descriptor is left.
 
-    A connection that is not accepted keeps the socket readable, so a broker that ignored it would
-    loop without end. The listener holds a descriptor in reserve, and closes it to accept and refuse
-    the connection.
+    A waiting connection keeps the socket readable, so a broker that ignored the connection would
+    loop. The listener closes a descriptor that it holds in reserve, and refuses the connection.
     """
 
     def __init__(self, address: Path) -> None:

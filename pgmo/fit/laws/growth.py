@@ -62,7 +62,7 @@ class StepGrowth:
 
     @property
     def total(self) -> int:
-        """Bytes of growth until the last planned step, or the last rehearsed step if unplanned."""
+        """Bytes of growth until step `planned`, or until step `rehearsed` if `planned` is None."""
         return self.until(self.rehearsed if self.planned is None else self.planned)
 
     def last_step(self, spare: int) -> int:

@@ -21,8 +21,10 @@ from pgmo.fit.next_plan.attempts import Attempt, value_of
 from pgmo.units import format_bytes
 
 _ASK = """
-import dataclasses, json
+import dataclasses, json, sys, torch
 from pgmo.fit.batch_size import current_card
+if not torch.cuda.is_available():
+    sys.exit("there is no CUDA device")
 print(json.dumps(dataclasses.asdict(current_card())))
 """
 

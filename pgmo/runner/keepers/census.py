@@ -68,7 +68,7 @@ class Census:
 
 
 def take_census(error: BaseException | None = None) -> Census:
-    """Return the keepers of live tensors that a search of limited time finds.
+    """Return a census of the live tensors, from a search of limited time.
 
     Args:
         error: the error that ended the program, whose traceback keeps variables alive; or None.

@@ -28,7 +28,7 @@ _SAMPLE = 64
 """Maximum number of tensors of one size to examine."""
 
 _DEEPEST = 4
-"""Maximum levels of references from a tensor to a named object. Beyond it, no keeper is found."""
+"""Maximum number of references from a tensor to a named object. Beyond it, no keeper is found."""
 
 _MOST_REFERRERS = 64
 """Maximum number of containers to follow at each level. Further containers are ignored."""

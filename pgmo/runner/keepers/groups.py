@@ -1,10 +1,10 @@
 """Groups of kept tensors. Each group is the smallest place that keeps most bytes of a variable.
 
 train
-├── .history    list      72 MiB     no element has most of it, so `train.history` is a group
+├── .history    list      72 MiB     no element has most bytes, so `train.history` is a group
 ├── .trainer    Trainer   40 MiB     an object splits into its attributes
 └── .config     dict       8 MiB
-    └── ['cache']  list    8 MiB     has most of it, so `train.config['cache']` is a group
+    └── ['cache']  list    8 MiB     has most bytes, so `train.config['cache']` is a group
 """
 
 from collections.abc import Iterable

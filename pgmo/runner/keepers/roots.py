@@ -34,7 +34,8 @@ _KEEPS_SNAPSHOT = sys.version_info < (3, 13)
 """Whether a frame keeps the dictionary from `f_locals`, and so the values in it, alive."""
 
 _REFERENCES = 3
-"""References to `f_locals` from the frame, a variable and a call. More come from the program."""
+"""Number of references to `f_locals` from the frame, a variable and a call. If there are more, the
+program uses the dictionary, too."""
 
 
 def of_functions(error: BaseException | None, *, of_libraries: bool) -> Iterator[Part]:

@@ -88,7 +88,7 @@ class WhoKeeps:
         self._taken: list[TimedCensus] = []  # first, latest while it grew, end
 
     def after_iteration(self, sessions: "Iterable[Session]") -> None:
-        """Count an iteration, and take a census after iteration `FIRST` or while memory grows."""
+        """Count an iteration; take a census after iteration `FIRST`, and more if memory grows."""
         self._iterations += 1
         if self._iterations == FIRST:
             self._take()

@@ -49,6 +49,14 @@ def test_a_job_that_does_not_fit_says_what_is_missing(monkeypatch: pytest.Monkey
     assert f"with {least.name} it fits" in found.sentence
 
 
+def test_a_rehearsal_decides_against_a_prediction(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = answer(monkeypatch, value=4)
+    failed = replace(found, fits=dict.fromkeys(found.fits, False))
+    assert "does not fit on small <L4>: memory ran out in the rehearsal" in failed.sentence
+    full = replace(found, card=replace(found.card, usable=found.need.total("pgmo") - 1))
+    assert "on a larger card, but on this card it stays within" in full.sentence
+
+
 def test_the_largest_batch_and_its_micro_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     found = answer(monkeypatch, effective=96)
     assert found.batch == trial_and_error(1 << 30, "pgmo")

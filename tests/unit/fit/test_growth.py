@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 
 from pgmo.fit.answer import Answer
+from pgmo.fit.ask import _growing
 from pgmo.fit.evidence import Evidence
 from pgmo.fit.laws.growth import growth_of
+from pgmo.fit.laws.law import Law
 from tests.unit.fit.answers import answer, rehearse_loop
-from tests.unit.fit.loops import MIB
+from tests.unit.fit.loops import MIB, card, evidence
 
 BASE = 300 * MIB
 
@@ -96,6 +98,16 @@ def test_a_job_that_outgrows_the_card_fits_until_a_step(monkeypatch: pytest.Monk
         f"train.py fits on small <L4> only until about step {found.growing.last_step:,} with pgmo."
         " Live memory grows by 1.00 MiB per step, and the script makes at most 5,000 steps."
     )
+
+
+def test_a_job_that_fails_for_another_reason_fits_until_the_last_rehearsed_step() -> None:
+    made = evidence(4, way="pgmo")
+    grows = known([BASE + MIB * step for step in range(12)], planned=[103, True])
+    law = Law([replace(made, known=made.known | grows)])
+    found = _growing(law, card(4096), 4, ran=False)
+    assert found is not None
+    assert not found.fits
+    assert found.last_step == 12
 
 
 def test_growth_without_a_known_end_is_no_yes(monkeypatch: pytest.MonkeyPatch) -> None:

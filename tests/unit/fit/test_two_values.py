@@ -160,7 +160,7 @@ def test_a_server_whose_memory_no_option_changes_is_refused(
 ) -> None:
     serving(monkeypatch)
     monkeypatch.setitem(globals(), "CACHE", 0)
-    with pytest.raises(RehearsalError, match="the same with 16 and 64"):
+    with pytest.raises(RehearsalError, match="does not rise from 16 to 64"):
         batch_table(Job(("serve.py",)), "--requests {b} --length {l}", card(1024))
 
 
