@@ -170,8 +170,8 @@ class Answer:
         begin = f" {words[0].upper()}{words[1:]}"
         if not self.growing.growth.is_bounded:
             return (
-                f"{begin}, and the number of steps is unknown: give it with --steps, so that "
-                "the last step can be predicted."
+                f"{begin}, and the number of steps is unknown: give it with --steps, or with "
+                "samples= in Python, so that the last step can be predicted."
             )
         if self.growing.fits or self.largest:
             return f"{begin}, which is included for {self.growing.steps}."

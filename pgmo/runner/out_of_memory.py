@@ -128,10 +128,7 @@ def save_out_of_memory(
 
 
 def print_saved_files(files: Iterable[Path]) -> None:
-    """Print the cause if it is known, the saved files, and a command that shows one of them.
-
-    Without files, print nothing.
-    """
+    """Print the cause if known, the files, and a command that shows one; nothing without files."""
     files = list(files)
     if not files:
         return

@@ -62,10 +62,7 @@ class StepOn:
         self._around = around
 
     def attach(self) -> None:
-        """Start the search, before the first line of the program.
-
-        Raises `OptionError` if the first part of the module's name cannot be found.
-        """
+        """Start the search before the program runs; raise `OptionError` for an unknown module."""
         if self._is_script:
             return
         first, _, rest = self._module.partition(".")

@@ -80,7 +80,7 @@ class Client:
         card: name of the card, the same for all processes of the machine.
         total: bytes of the card.
         name: display name of the program.
-        priority: each step doubles the process's share of the card.
+        priority: each step doubles the process's share of the time on the card.
         notify: called with a message when a broker cannot be used, or is no longer used.
     """
 

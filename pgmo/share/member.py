@@ -27,13 +27,13 @@ class Member:
         number: number of the process's first connection; never reused.
         pid: process ID.
         name: display name of the program.
-        priority: each step doubles the process's share of the card.
+        priority: each step doubles the process's share of the time on the card.
         held: bytes of the card that the process has, as last reported.
         idle: part of `held` that the process would give back on request.
         joined: time at which the process connected.
 
     Attributes:
-        debt: `used` divided by the weight, raised to the schedule's `floor` at each request. The
+        debt: `used` divided by the weight, but at each request at least the schedule's `floor`. The
             waiting member with the least debt is next.
         used: total time of the member's turns.
         turns: number of the member's turns.
@@ -76,7 +76,7 @@ class Member:
 
     @property
     def weight(self) -> float:
-        """Share of the card, relative to the weights of other members."""
+        """Share of the time on the card, relative to the weights of other members."""
         return float(2.0**self.priority)
 
     @property

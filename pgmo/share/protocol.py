@@ -18,7 +18,7 @@ LIMIT = 1 << 16
 """Maximum length of an incomplete line, in bytes. A longer line does not come from pgmo."""
 
 MOST_PRIORITY = 8
-"""Largest absolute priority. Each step doubles a client's share of the card."""
+"""Largest absolute priority. Each step doubles a client's share of the time on the card."""
 
 Message = dict[str, Any]
 

@@ -38,8 +38,8 @@ def ensure_broker(address: Path) -> None:
     while not listens(address):
         if time.monotonic() > until or started.poll() not in (None, 1):
             raise ShareError(
-                f"no broker could be started at {address}: `pgmo share --socket {address}` "
-                "shows the reason"
+                f"no broker answers at {address}, although one was started: "
+                f"`pgmo share --socket {address}` may show the reason"
             )
         time.sleep(0.02)
 

@@ -246,8 +246,8 @@ def _few_adapters(model: Model) -> str:
 
 
 _SHARD_HOW = (
-    "computed: equal shares of parameters, gradients and states, plus two whole blocks and "
-    "all parameters outside of blocks"
+    "computed: equal shares of parameters, gradients and states, plus two whole blocks, the "
+    "gradients of one block, and all parameters outside of blocks"
 )
 
 _OPTIMIZERS: tuple[tuple[str, OfShape, OfModel, int], ...] = (
@@ -292,7 +292,7 @@ COMPUTED = (
             f"FSDP over {ranks} cards",
             partial(sharded, ranks=ranks),
             _SHARD_HOW,
-            "parameters are gathered twice and gradients reduced once in each step",
+            "parameters are gathered in each forward and backward pass, and gradients are reduced",
             rank=7,
         )
         for ranks in RANKS
