@@ -101,7 +101,7 @@ def optimize(
             block of the framework, which suits programs that repeat exactly. If PyTorch uses the
             driver's pool (`backend:cudaMallocAsync`), pgmo serves nothing unless `pages=False`.
         limit: maximum bytes of pages on the card, such as "12 GiB". Out-of-memory errors name this
-            limit.
+            limit. A session without pages warns that it has no limit.
 
     Returns:
         The session; with `function`, the decorated function.

@@ -26,6 +26,8 @@ from pgmo.errors import AdapterError, SessionError
 from pgmo.profiler.profile import Profile
 from pgmo.user_warnings import warn_user
 
+_NO_LIMIT = "limit= has no effect: it limits memory in pages, and this session has no pages"
+
 
 def never_passes() -> bool:
     """Return False, so that the session examines every iteration."""
@@ -157,6 +159,8 @@ def begin(session: Any, adapter: Adapter, options: Options) -> OpenSession:
         adapter.install()
         try:
             lifecycle.start()
+            if options.limit is not None and not adapter.pages:
+                lifecycle.state.warn(_NO_LIMIT)
             _open[_key(adapter)] = opened
             if session.shares_card:
                 opened.device_turn = _device_turn_of(opened)

@@ -83,6 +83,13 @@ def test_bad_options(adapter, option, value, message):
         open_session(adapter, **{option: value})
 
 
+def test_a_limit_without_pages_is_not_silent(adapter):
+    session = open_session(adapter, limit="1 GiB")
+    with pytest.warns(UserWarning, match="limit= has no effect"):
+        session.__enter__()
+    session.close()
+
+
 @pytest.mark.parametrize("device", ["foo", "cuda:x", 3])
 def test_figures_of_a_device_that_cannot_be_meant(device):
     with pytest.raises(OptionError, match="is not supported"):
