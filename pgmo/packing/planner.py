@@ -29,6 +29,10 @@ from pgmo.profiler.profile import Profile
 
 __all__ = ["SOLVERS", "plan"]
 
+_QUICK_SECONDS = 60.0
+"""Minimum time limit in seconds of the packers that choose spilled blocks. Without a packing in
+this time, blocks would be stacked, and nearly all of them spilled."""
+
 
 @overload
 def plan(
@@ -66,9 +70,9 @@ def plan(
             (`pgmo.packing.solving.packer.PACKERS`) runs only that packer. "search",
             "branch-and-bound" and "cp-sat" (needs OR-Tools, `pip install ortools`) improve the
             packers' result until a proof or the time limit.
-        time_limit: seconds since the call; the opening has this limit again. If no packer finishes
-            in time, the remaining blocks are stacked above the others, which wastes memory but is
-            valid.
+        time_limit: seconds since the call. The opening has this limit again, and a plan with
+            spilled blocks may take it twice. If no packer finishes in time, the remaining blocks
+            are stacked above the others, which wastes memory but is valid.
         effort: share of the time limit that "auto" uses. "fast": only packers run. "best": solvers
             then run for the whole time, unless optimality is proved earlier. "balanced": like
             "best", but for a fifth of the time if little can be gained.
@@ -178,17 +182,35 @@ def plan_profile(
     begin = time.perf_counter()
     portfolio = Portfolio(options)
     alignment = profile.alignment if options.alignment is None else options.alignment
-    large = options.apart_from
-    whole = _plan_profile(profile, alignment, portfolio, begin, observer, large=large)
     if options.budget_bytes is None:
-        return whole
+        large = options.apart_from
+        return _plan_profile(profile, alignment, portfolio, begin, observer, large=large)
+    made = _within_budget(profile, options, options.budget_bytes, alignment, observer)
+    return replace(made, seconds=time.perf_counter() - begin)
+
+
+def _within_budget(
+    profile: Profile,
+    options: PlanningOptions,
+    budget: int,
+    alignment: int,
+    observer: Observer | None,
+) -> Plan:
+    """Plan a profile, with spilled blocks if its load or its arena exceeds the budget.
+
+    Each packing has the whole time limit. A packing without time would stack the blocks, and exceed
+    the budget.
+    """
     from pgmo.packing.spill import fit, room_for_slots
 
-    room = room_for_slots(profile, options.budget_bytes, alignment)
-    if whole.arena <= room:
-        return whole
-    problem, rows = Problem.from_profile(profile, alignment)
-    quick = Portfolio(options.quick())
+    portfolio = Portfolio(options)
+    quick = Portfolio(replace(options.quick(), time_limit=max(options.time_limit, _QUICK_SECONDS)))
+
+    def pack(by: Portfolio, spilled: NDArray[np.bool_] | None = None) -> Plan:
+        large = options.apart_from if spilled is None else 0
+        return _plan_profile(
+            profile, alignment, by, time.perf_counter(), observer, spilled, large=large
+        )
 
     def needed(parts: Sequence[Problem]) -> int:
         bests, _, interrupted = quick.solve(parts, time.perf_counter())
@@ -196,11 +218,15 @@ def plan_profile(
             raise KeyboardInterrupt
         return sum(best.arena for best in bests)
 
+    room = room_for_slots(profile, budget, alignment)
+    if profile.max_load(alignment) <= room:
+        whole = pack(portfolio)
+        if whole.arena <= room:
+            return whole
+    problem, rows = Problem.from_profile(profile, alignment)
     spilled = fit(problem, rows, profile.stream[rows], room, needed)
-    parted = _plan_profile(profile, alignment, portfolio, begin, observer, spilled)
-    if parted.resident <= room:
-        return parted
-    return _plan_profile(profile, alignment, quick, begin, observer, spilled)
+    parted = pack(portfolio, spilled)
+    return parted if parted.resident <= room else pack(quick, spilled)
 
 
 def _plan_profile(

@@ -130,6 +130,23 @@ def test_the_effort_goes_into_both_parts(effort):
     validate(named)
 
 
+@pytest.mark.parametrize("options", [{"time_limit": 0}, {"time_limit": 0.05, "solver": "search"}])
+def test_a_budget_is_kept_if_time_is_short(options):
+    rng = np.random.default_rng(4)
+    count = 300
+    profile = Profile.from_columns(
+        size=rng.integers(1, 1 << 20, count),
+        start=np.arange(count),
+        end=np.minimum(np.arange(count) + rng.integers(1, 90, count), count),
+        ticks=count,
+        circular=False,
+    )
+    for budget in (profile.max_load() // 2, profile.max_load() + 512):
+        made = plan(profile, budget=budget, **options)
+        assert made.resident <= budget
+        assert made.resident > 0.8 * min(budget, profile.max_load())
+
+
 def test_a_bare_problem_has_no_budget():
     with pytest.raises(OptionError, match=re.escape("budget= is only for a Profile")):
         plan(Problem([8], [0], [1]), budget=4)
