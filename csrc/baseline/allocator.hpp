@@ -5,9 +5,10 @@
 //                              split                   no room: give cached memory back, retry
 //
 // Source of the rules: c10/cuda/CUDACachingAllocator.cpp of PyTorch 2.11, as documented there and
-// observed. Pools of graphs, and MemPools that PyTorch itself serves, are not modelled:
-// `set_private` sets their bytes. All sizes and addresses are in bytes; the addresses are invented.
-// The allocator owns all blocks. Not thread-safe. Calls without noexcept may throw std::bad_alloc.
+// observed. Private pools (of graphs, or MemPools) are modelled only if pgmo serves them; for those
+// that PyTorch serves beside pgmo, `set_private` sets the bytes. All sizes and addresses are in
+// bytes; the addresses are invented. The allocator owns all blocks. Not thread-safe. Calls without
+// noexcept may throw std::bad_alloc.
 
 #pragma once
 
@@ -81,7 +82,7 @@ class CachingAllocator {
   Bytes peak_reserved() const noexcept { return peak_reserved_; }
   // Return the bytes of blocks that are in use, or freed and not reusable yet.
   Bytes active() const noexcept { return active_; }
-  // Return how often cached memory was given back to serve a request.
+  // Return how often the whole cache was emptied because a request found no room.
   std::int64_t retries() const noexcept { return retries_; }
 
   template <typename Visit>

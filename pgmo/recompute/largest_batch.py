@@ -1,8 +1,8 @@
 """Search for the largest batch whose planned step fits on a card.
 
-The smallest peaks of two small batches, extrapolated linearly, give the first guess. From this
-guess the search goes up in growing strides while a plan fits, or down until a plan fits. Then the
-search bisects.
+Plans with the smallest possible peak are made for two small batches. A line through the two peaks
+gives the first guess. From this guess the search goes up in growing strides while a plan fits, or
+down until a plan fits. Then the search bisects.
 """
 
 from collections.abc import Callable
@@ -97,7 +97,11 @@ class _Search:
         return works
 
     def best(self, batch: int) -> tuple[Any, RecomputePlan]:
-        """Return model and plan of a batch that fits. If they have overhead, search once more."""
+        """Return model and plan of a batch that fits.
+
+        If the plan has overhead, the batch is planned again without earlier choices, and the plan
+        with less overhead is returned.
+        """
         known = self._found[batch]
         if known[1].overhead == 0:
             return known

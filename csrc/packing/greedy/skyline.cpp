@@ -102,7 +102,7 @@ void SkylinePacker::put(std::int32_t index, BlockId block) {
   merge_equal(middle);
 }
 
-// Lift a line on which no unplaced block fits to the height of its lower neighbour.
+// Lift a line to the height of its lower neighbour, because no unplaced block fits on the line.
 void SkylinePacker::lift(std::int32_t index) {
   Line& line = lines_[index];
   line.height = std::min(lines_[line.left].height, lines_[line.right].height);

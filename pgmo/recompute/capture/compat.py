@@ -1,4 +1,4 @@
-"""Functions on trees, tensors and nodes, and private functions of PyTorch from torch 2.11 on.
+"""Functions on trees, tensors and nodes, and wrappers of private functions of PyTorch 2.11 and up.
 
     here                in PyTorch
     inductor            CustomPartitionerFn, compile_fx

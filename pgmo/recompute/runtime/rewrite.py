@@ -47,7 +47,7 @@ class _Writer:
         self._graph = self.forward  # The graph that is being written.
         self._first: dict[fx.Node, fx.Node] = {}  # First copies of inputs and forward nodes.
         self._latest: dict[fx.Node, fx.Node] = {}  # Newest copies, without those in `_first`.
-        self._made_again: set[int] = set()  # Values computed again in the forward pass.
+        self._made_again: set[int] = set()  # Values computed again or fetched in the forward pass.
         self._views: dict[int, list[fx.Node]] = defaultdict(list)  # Views of each value.
         for node in captured.views:
             if node in captured.value_of:
@@ -152,7 +152,7 @@ class _Writer:
             self._latest[root] = made
 
     def _use_newest_copy(self, value: int) -> None:
-        """Let later reads of a value's views make the views again from the newest copy."""
+        """Forget the copies of a value's views: the next read makes them from the newest copy."""
         if self._graph is self.forward:
             self._made_again.add(value)
         for view in self._views[value]:
@@ -186,7 +186,8 @@ class _Writer:
                 }
                 made[node] = self._graph.node_copy(node, arguments.__getitem__)
                 self._set_origin(made[node], node, phase)
-                # The copy reads results of the first run, so its own results need new storages.
+                # A batch normalization that runs again reads the running statistics that its first
+                # run returned, so its own results need new storages.
                 if other:
                     made[node].meta["val"] = renewed(made[node].meta["val"])
         if not again:

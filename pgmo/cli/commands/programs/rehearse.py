@@ -1,9 +1,10 @@
 """Run a script on a simulated card, and report how much of its memory the script takes.
 
-PyTorch's CUDA build runs the script with its real allocator, on a CUDA runtime that computes
-nothing: no GPU is needed, and an existing one is not used. Options of pgmo go before SCRIPT, all
-arguments after it go to the script. Most values that kernels would have computed are made up, and
-notes list the sizes that depend on them. With --save, the real run can start from the plan.
+PyTorch's CUDA build runs the script with a real allocator (see --way), on a CUDA runtime that
+computes nothing: no GPU is needed, and an existing one is not used. Options of pgmo go before
+SCRIPT, arguments of the script after it. Most values that the script reads from the card are made
+up, and a note counts the sizes that depend on them. With --save, the real run can start from the
+plan.
 Exit code 0: it fits; 4: it does not; 1: the script failed for another reason.
 
     pgmo rehearse --card "RTX 4090" train.py --batch-size 16
@@ -61,8 +62,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--way",
         default="pgmo",
-        help="allocator: pgmo (default), or PyTorch's: default, or expandable for expandable "
-        "segments",
+        help="allocator: 'pgmo', 'default' (PyTorch's) or 'expandable' (PyTorch's with expandable "
+        "segments); pgmo if not given",
     )
     parser.add_argument(
         "--iterations",
@@ -93,7 +94,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_card(parser: argparse.ArgumentParser) -> None:
-    """Add the options that are refused after the script."""
+    """Add the options that are refused if they stand after SCRIPT."""
     parser.add_argument(
         "--card", help="name of a card, such as 'RTX 4090', or size of any card, such as 16GiB"
     )
@@ -181,7 +182,7 @@ def lines(answer: "Rehearsal", script: str, card: Card, way: str) -> Iterator[st
     )
     yield _line("allocator", f"{format_bytes(answer.reserved_peak)} reserved at the peak")
     yield _line("tensors", f"{format_bytes(answer.allocated_peak)} at the peak")
-    yield _line("context", f"{format_bytes(answer.context)}, an estimate or from `pgmo doctor`")
+    yield _line("context", f"{format_bytes(answer.context)}, from `pgmo doctor` or estimated")
     if answer.pinned_peak >= _LEAST_PINNED:
         yield _line("host", f"{format_bytes(answer.pinned_peak)} pinned at the peak")
     yield _line("iterations", str(answer.iterations or "none was completed"))

@@ -16,8 +16,8 @@ from pgmo.report.advice.facts import Facts, Hint, cause
 
 _LOSS = r"log_softmax|cross_entropy|nll_loss"
 _ALIKE = 1 / 32
-"""Share by which logits may be larger than the loss's tensors. A loss of shifted logits lacks a
-token."""
+"""Share by which logits may be larger than the loss's tensors. With shifted labels, the loss's
+tensors have one token less than the logits."""
 
 _CHUNKS = 16
 """Number of chunks into which the fix splits the tokens, for the computed saving."""
@@ -46,7 +46,7 @@ _FEWEST_GROWTHS = 4
 """Minimum number of times that a tensor grows."""
 
 _FREED_LATE = 2
-"""Maximum number of requests between the new tensor's allocation and the old tensor's free."""
+"""Maximum number of requests from the new tensor's request, inclusive, to the old tensor's free."""
 
 _ELEMENTWISE = r"\.(?:sub|add|mul|div|eq|ne|lt|gt|maximum|minimum)$"
 _ELEMENTWISE_ONE = r"\.(?:pow|square|abs|exp|neg|sqrt|mul|_to_copy)$"
@@ -99,8 +99,9 @@ def attention_scores(facts: Facts) -> Hint | None:
     if not kept.any():
         return None
     sizes, counts = np.unique(blocks.size[kept], return_counts=True)
-    size = int(sizes[np.argmax(sizes * counts)])
-    if counts.max() < _FEWEST_LAYERS:
+    most = np.argmax(sizes * counts)
+    size = int(sizes[most])
+    if counts[most] < _FEWEST_LAYERS:
         return None
     scores = softmax | blocks.by_operator(_OF_SCORES)
     # Copies may have half as many bytes per element, and masks a quarter.
@@ -117,9 +118,9 @@ def attention_scores(facts: Facts) -> Hint | None:
 def _follows_product(blocks: AllBlocks, softmax: Mask) -> Mask:
     """Return which softmax results are of a product of positions, shape (n,).
 
-    The last product before the softmax with the same or half its size must be one, at most
-    `_SOFTMAX_AFTER_PRODUCT` requests earlier. Scores of classes, or of a router's experts, are
-    products with a layer's weights, not of positions.
+    Consider products with the softmax's size, or half of it. The last one before the softmax must
+    be a product of positions, at most `_SOFTMAX_AFTER_PRODUCT` requests earlier. Scores of classes,
+    or of a router's experts, are products with a layer's weights, not of positions.
     """
     found = np.zeros(len(softmax), np.bool_)
     of_positions = blocks.by_operator(_PRODUCT_OF_POSITIONS)
@@ -158,7 +159,7 @@ def repeated_tensors(facts: Facts) -> Hint | None:
 
 
 def grown_by_cat(facts: Facts) -> Hint | None:
-    """Return a hint if the peak holds a growing tensor both before and after a `cat`."""
+    """Return a hint if the peak holds both copies of a tensor that `cat` extends, old and new."""
     blocks = facts.blocks
     joined = blocks.by_operator(r"\.cat$") & (blocks.tag >= 0)
     end = blocks.end.copy()
@@ -260,7 +261,8 @@ def _has_narrow_source(blocks: AllBlocks, row: int) -> bool:
 def _copied_back(blocks: AllBlocks, copies: Mask, tag: Tag, size: int) -> Mask:
     """Return which copies the tag's function makes in the narrow type and uses itself, shape (n,).
 
-    A copy counts as used if the next request is by the same function and has the copy's size.
+    A copy counts as used if the function's next request has the copy's size, stays for the backward
+    pass, and is no such copy itself.
     The function probably returns all other copies, so the fix does not avoid them.
     """
     own = blocks.by_tag(lambda one: _function(one) == _function(tag))
