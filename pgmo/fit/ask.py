@@ -205,7 +205,7 @@ class _Inquiry:
         evidence = learn(self._job, self._card, sorted(set(self._question.values)), change)
         self._evidence += evidence
         law = Law(evidence, above=plain.above)
-        value = largest_value(law, self._card.usable, "pgmo")
+        value = min(largest_value(law, self._card.usable, "pgmo"), self._question.limit)
         return Largest("pgmo", change, value, False, law.need(value) if value else None)
 
     def _answer(self, law: Law, value: int | None, **parts: Any) -> Answer:

@@ -66,7 +66,7 @@ def _print_ways(out: "Console", answer: Answer) -> None:
         left = answer.card.usable - total
         fits = "yes" if answer.fits[way] else "no"
         if answer.fits[way] and left < 0:
-            fits = "yes, by freeing cached memory"
+            fits = "yes, with less memory"
         rows.append((NAMES[way], format_bytes(total), format_bytes(left), fits))
     _print_rows(out, (f"peak of the card{at}", "takes", "left", "fits"), rows)
 

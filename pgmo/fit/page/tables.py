@@ -34,7 +34,8 @@ def cards(answer: Answer) -> str:
     filled = [at for at in range(len(columns)) if any(row[at] for row in rows)]
     note = (
         "Cards: how many cards the job needs if the cards share parameters, gradients and states "
-        "(fully sharded); computed, not rehearsed. Times without a measured step are lower bounds."
+        "(fully sharded); computed, not rehearsed. Times without a measured step assume the card's "
+        "peak rates, and at a batch that was not rehearsed, work in proportion to the batch."
     )
     made = table(
         [columns[at] for at in filled],

@@ -1,5 +1,6 @@
 """Settings of PyTorch's caching allocator, and the parser of their environment variable."""
 
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -164,6 +165,9 @@ def _parse_bool(name: str, value: str) -> bool:
 
 def _number(name: str, value: str) -> float:
     try:
-        return float(value)
+        number = float(value)
     except ValueError:
-        raise OptionError(f"{name} is {value!r}; write a number") from None
+        number = math.nan
+    if not math.isfinite(number):
+        raise OptionError(f"{name} is {value!r}; write a number")
+    return number

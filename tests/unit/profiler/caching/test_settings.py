@@ -23,6 +23,8 @@ def test_lists() -> None:
         ("expandable_segments", "write 'name:value'"),
         ("backend:cudaMallocAsync", "not model the allocator setting 'backend:cudaMallocAsync'"),
         ("max_split_size_mb:many", "write a number"),
+        ("max_split_size_mb:inf", "write a number"),
+        ("garbage_collection_threshold:nan", "write a number"),
         ("roundup_power2_divisions:3", "power of two"),
         ("roundup_power2_divisions:[3:2]", "powers of two"),
         ("garbage_collection_threshold:7", "from 0 to 1"),
