@@ -112,7 +112,7 @@ class PgmoTrainerCallback(_Callback):
         self._hook.end()
 
     def state(self) -> dict[str, Any]:
-        """Return the state for checkpoints: the path of the plan."""
+        """Return the state for checkpoints: the argument `save`, and the path of the plan."""
         return {"args": self._arguments, "attributes": {"plan_path": self.plan_path}}
 
 

@@ -82,9 +82,9 @@ def of_stub(library: Path) -> dict[str, str]:
 def of_compilers(folder: Path, library: Path) -> dict[str, str]:
     """Return the variables that let Triton compile for the stub, with separate compiler caches.
 
-    Each rehearsal compiles again, for two reasons. Real runs must not reuse choices based on the
-    times of kernels that compute nothing. And trying kernels takes memory in the first iteration,
-    which would be missing with a warm cache.
+    Each rehearsal compiles again, and its ranks share the result. There are two reasons. Real runs
+    must not reuse choices based on the times of kernels that compute nothing. And trying kernels
+    takes memory in the first iteration, which would be missing with a warm cache.
     """
     driver = folder / "driver"
     driver.mkdir(exist_ok=True)
@@ -118,7 +118,10 @@ def of_python(folder: Path, torch: Path, environment: Mapping[str, str]) -> dict
 
 
 def of_way(way: Way, environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the allocator's variable with expandable segments added; none for other ways."""
+    """Return the variable of PyTorch's allocator settings, with expandable segments added.
+
+    Return {} for ways other than "expandable".
+    """
     if way != "expandable":
         return {}
     name = next((one for one in SETTINGS if one in environment), SETTINGS[1])

@@ -62,8 +62,8 @@ def reserved_lines(explanation: "Explanation") -> list[str]:
     if seen is not None:
         holes = f"{seen.holes} holes, the largest {format_bytes(seen.largest_hole)}"
         lines.append(
-            f"reserved    {format_bytes(seen.peak_reserved)} at most as recorded, {seen.waste:.1%} "
-            f"of it not requested; at the peak of live bytes {holes if seen.holes else 'no holes'}"
+            f"reserved    {format_bytes(seen.peak_reserved)} at the recorded peak, "
+            f"{seen.waste:.1%} of it not requested; at the peak of live bytes {holes if seen.holes else 'no holes'}"
         )
         parts = ", ".join(seen.unused.parts())
         if parts:

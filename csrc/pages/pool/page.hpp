@@ -2,9 +2,10 @@
 //
 //     places    [ v0 ][ v1 ][    ][ v3 ] ...        page-sized pieces of reserved addresses
 //                 │     └──────┐     ┊
-//     pages       # p0         # p1 ┄┘              p1 lives at v1 (its home); its mapping at v3 is
-//                                                   stale: valid again once p1 is idle, in the way
-//                                                   of other pages until its last use is completed
+//     pages       # p0         # p1 ┄┘              p1 lives at v1, its home. Its mapping at v3 is
+//                                                   stale: v3 can become the home once p1 is idle.
+//                                                   No other page can be mapped at v3 until the
+//                                                   last use through v3 is completed.
 //
 // A page is *used* while blocks lie on it, all of them at its home. It is *idle* while it is mapped
 // and no block lies on it. It is *free* while it is mapped nowhere, and *moving* while a thread
@@ -27,7 +28,8 @@ namespace pgmo::pages {
 struct Page;
 
 struct PagePlace {
-  // Work of a thread without the lock `state`. No other thread may change the place meanwhile.
+  // What a thread does at the place while it does not hold the pool's lock (pool.hpp). Meanwhile,
+  // other threads may only free blocks at a place that is asleep, and not change the place else.
   enum class Step : std::uint8_t {
     kNone,
     kGetsPage,
@@ -64,11 +66,11 @@ struct Page {
 
   Handle handle = 0;
   State state = State::kGone;
-  PagePlace* home = nullptr;         // the place of its blocks, or of its last blocks
+  PagePlace* home = nullptr;         // the place of its blocks; one of the places of an idle page
   PagePlace* places = nullptr;       // all mappings, linked by `another`
   Marks marks;                       // last uses through any address
   bool untouched = true;             // no request or arrangement has mapped it yet
-  std::uint64_t claimed = 0;         // number of the arrangement that claimed it
+  std::uint64_t claimed = 0;         // number of the last call of `Pool::arrange` that chose it
   std::uint64_t looked = 0;          // number of the search that found it
   const PagePlace* found = nullptr;  // the place for which that search found it
   Page* prev = nullptr;              // in the list of free or idle pages
@@ -83,12 +85,12 @@ inline bool PagePlace::has_page() const noexcept {
   return page != nullptr && (!stale() || page->state == Page::State::kIdle);
 }
 
-// Addresses reserved in one call. `places` reaches up to the last page that was ever used.
+// Addresses reserved in one call. `places` ends at the highest place that was ever asked for.
 struct Reservation {
   Address base;
   Bytes bytes;
   std::deque<PagePlace> places;
-  std::optional<Stream> stream = std::nullopt;  // stream of the window; none for planned ranges
+  std::optional<Stream> stream = std::nullopt;  // stream of a window (window.hpp); none for a plan
   PoolNumber pool = 0;                          // pool that owns the window; 0: none
 };
 

@@ -57,7 +57,10 @@ class TorchCpu(Adapter):
         raise AdapterError("the CPU's memory is the host's: there is nowhere to spill to")
 
     def empty_cache(self, *, pages: bool = False) -> None:
-        """Return malloc's free memory and idle pages; while slots serve, only of removed arenas."""
+        """Return malloc's free memory and idle pages of arenas to the system.
+
+        While slots serve, pages of current arenas are left out.
+        """
         self.engine.return_idle()
 
     def spare_memory(self, on: bool) -> None:

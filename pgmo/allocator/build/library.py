@@ -31,7 +31,7 @@ class AdapterLibrary:
     Args:
         path: path by which the system's loader knows the library.
         what: framework for messages.
-        kept: path of the file for messages; None if it is `path`.
+        kept: path of the library that messages name; None to name `path`.
     """
 
     def __init__(self, path: Path, what: str, kept: Path | None = None) -> None:

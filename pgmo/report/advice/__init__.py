@@ -65,8 +65,9 @@ OF_A_MOMENT: tuple[Callable[[Facts], Hint | None], ...] = (
 def advise(facts: Facts) -> tuple[Hint, ...]:
     """Return the hints that apply: causes, causes whose fix changes results, then all others.
 
-    Each group is sorted by saving, largest first. Savings of other peaks are scaled to the peak of
-    live bytes. If several hints have the same title, only the first is returned.
+    Each group is sorted by saving, largest first. For this, a saving that lowers another peak, such
+    as that of reserved bytes, is scaled to the peak of live bytes. If several hints have the same
+    title, only the first is returned.
     """
     rules = RULES if facts.explanation.moment is None else OF_A_MOMENT
     hints = [hint for rule in rules if (hint := rule(facts)) is not None]
