@@ -63,7 +63,8 @@ def reserved_lines(explanation: "Explanation") -> list[str]:
         holes = f"{seen.holes} holes, the largest {format_bytes(seen.largest_hole)}"
         lines.append(
             f"reserved    {format_bytes(seen.peak_reserved)} at the recorded peak, "
-            f"{seen.waste:.1%} of it not requested; at the peak of live bytes {holes if seen.holes else 'no holes'}"
+            f"{seen.waste:.1%} of it not requested; at the peak of live bytes "
+            f"{holes if seen.holes else 'no holes'}"
         )
         parts = ", ".join(seen.unused.parts())
         if parts:
