@@ -282,7 +282,7 @@ class UnreachableBudgetError(BudgetError):
             f"no recomputation was found that keeps the step within {format_bytes(budget)}: the "
             f"smallest peak found is {format_bytes(least.peak)}, with an overhead of "
             f"{least.overhead:.0%} of the forward pass; the original model's peak is "
-            f"{format_bytes(default)}. Give a budget of {least.peak} bytes or more, or a smaller "
+            f"{format_bytes(default)}. Allow {least.peak} bytes or more, or use a smaller "
             f"batch. {floor(least.on(graph))}"
         )
 

@@ -147,7 +147,7 @@ def test_the_budget_is_one_for_all_graphs():
     assert peak(model, batch(0)) <= plan.budget
     assert f"not a single graph: {plan.graphs} graphs share the budget" in plan.explain()
     least = made(models.Blocks)[2]
-    with pytest.raises(pgmo.BudgetError, match=f"Give a budget of {least.peak} bytes"):
+    with pytest.raises(pgmo.BudgetError, match=f"Allow {least.peak} bytes"):
         made(models.Blocks, budget=least.peak - 1)
     first, *_, last = plan.curve(points=3).choices
     assert first.peak <= plan.peak

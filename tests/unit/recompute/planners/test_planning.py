@@ -245,7 +245,7 @@ def test_budget_that_cannot_be_met_says_the_least_peak() -> None:
     message = str(raised.value)
     assert "keeps the step within 2.00 KiB" in message
     assert "the original model's peak is 41.0 KiB" in message
-    (least,) = map(int, re.findall(r"Give a budget of (\d+) bytes or more", message))
+    (least,) = map(int, re.findall(r"Allow (\d+) bytes or more", message))
     assert least < plan_choice(graph, "min", evaluations=50_000).peak
     assert plan_choice(graph, least, evaluations=50_000).peak == least
 
