@@ -161,6 +161,7 @@ def test_an_evaluation_that_begins_later_is_not_covered(tmp_path: Path) -> None:
     assert f"Not covered: code under no_grad at train.py:{line}," in found.sentence
 
 
+@pytest.mark.slow
 def test_a_later_step_is_rehearsed_without_pgmo(tmp_path: Path) -> None:
     code = after_a_step(
         7,
@@ -213,6 +214,7 @@ with torch.inference_mode():
 """Inference with a cache of 64 KiB and, in one layer, 8 KiB of other values per token."""
 
 
+@pytest.mark.slow
 def test_requests_that_fit_at_each_length(tmp_path: Path) -> None:
     script, where = write(tmp_path, SERVE), card(1200)
     found = pgmo.fit.table(

@@ -93,6 +93,7 @@ def trained_at(folder: Path, code: str, mib: int) -> tuple[int, int]:
     return int(batch), int(steps)
 
 
+@pytest.mark.slow
 def test_as_accelerate_finds_it(tmp_path: Path) -> None:
     batch, _ = trained_at(tmp_path, OF_ACCELERATE, 340)
     assert batch > 4

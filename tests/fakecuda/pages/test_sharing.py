@@ -191,7 +191,7 @@ def test_what_is_sent_in_every_step_costs_neither_memory_nor_descriptors(tmp_pat
     assert error.startswith(
         "pgmo cannot send this tensor of 600.00 MiB to another process: no file"
     )
-    assert "the limit is 300 descriptors. Raise it (ulimit -Hn)" in error
+    assert "the limit is 300 descriptors. Raise the limit (ulimit -Hn)" in error
 
 
 def test_a_receiver_finds_each_of_many_tensors_that_take_turns_on_descriptors(tmp_path):
