@@ -63,7 +63,7 @@ def this_pgmo(monkeypatch):
 def test_more_memory_fails_with_a_table(repository, tmp_path, programs):
     ran = run(repository, tmp_path, programs, base="base")
     assert ran.exit_code == 3, ran.log
-    assert "1 of 1 programs needs more memory than before" in ran.summary
+    assert "1 of 1 programs exceeds the earlier state by more than" in ran.summary
     assert "256 B → 320 B" in ran.summary
     assert Path(ran.outputs["table"]).read_text() == ran.summary
 
@@ -92,7 +92,7 @@ def test_the_first_push_of_a_branch_is_compared_with_where_it_began(repository, 
 def test_the_same_commit_passes(repository, tmp_path, programs):
     ran = run(repository, tmp_path, programs, base="head")
     assert ran.exit_code == 0, ran.log
-    assert "No program needs more memory than before" in ran.summary
+    assert "No program exceeds its earlier state" in ran.summary
 
 
 def test_a_command_that_fails_at_the_head_fails(repository, tmp_path, programs):

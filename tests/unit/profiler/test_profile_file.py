@@ -132,7 +132,7 @@ def write_with_trace(path, name="trace", kind=0, **fields):
     ("changes", "message"),
     [
         *(
-            ({"private": private}, r"field 'private.* must be a list")
+            ({"private": private}, r"field 'private.* must be (a list|4 integers from 0)")
             for private in (7, [[1, 0, 4096]], [[1, 0, 4096, -1]], [[1, 0, True, 8]])
         ),
         ({"kind": 99}, r"row 0: kind is 99, must be an Event; record the profile again"),

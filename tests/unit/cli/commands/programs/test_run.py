@@ -148,7 +148,7 @@ def test_a_script_without_torch_never_gets_it(tmp_path):
 
 @pytest.mark.parametrize(
     ("name", "message"),
-    [("train.py", "there is no file train.py\n"), ("parts.train", "pgmo run -m parts.train\n")],
+    [("train.py", "there is no file train.py\n"), ("parts.train", "write -m parts.train\n")],
 )
 def test_a_missing_script_is_explained(name, message, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
