@@ -116,12 +116,12 @@ $(ATTACK_SEEDS:%=native-attack-%): native-attack-%: $(ATTACKS:%=$(NATIVE_OUT)/$(
 	  echo "== $$attack --seed $*"; \
 	  $(NATIVE_OUT)/$(ATTACK_KIND)/$$attack --seed $* --events $(ATTACK_EVENTS) || exit 1; done
 
-# Digest of the sources that the sanitizers check, without comments and whitespace. The file
-# sanitized.sha256 has the digest of the sources that have passed the sanitizers. If both digests are
+# Digest of the sources that the sanitizers check, and of the mutants, without comments and whitespace.
+# The file sanitized.sha256 has the digest of the sources that have passed `make sanitize`. If both digests are
 # equal, .ci/run skips the sanitizers.
 SANITIZED = tests/native/sanitized.sha256
-SANITIZED_DIGEST = (find csrc/*.hpp csrc/alignment csrc/engine csrc/pages csrc/packing csrc/recompute csrc/adapters/cuda/graphs csrc/adapters/cuda/pools/expandable.hpp tests/native \
-  -name '*.[ch]pp' -o -name '*.h' | LC_ALL=C sort \
+SANITIZED_DIGEST = (find csrc/*.hpp csrc/alignment csrc/engine csrc/pages csrc/packing csrc/recompute csrc/adapters/cuda/graphs csrc/adapters/cuda/pools tests/native \
+  -name '*.[ch]pp' -o -name '*.h' -o -path '*/mutants/*' | LC_ALL=C sort \
   | xargs sed -z 's,//[^\n]*,,g; s,/\*\([^*]\|\*\+[^*/]\)*\*\+/,,g'; sed 's,\#\# .*,,; /^\#/d' tests/native/native.mk) | tr -d '[:space:]' | sha256sum
 .PHONY: sanitized-digest is-sanitized
 sanitized-digest:
@@ -132,7 +132,7 @@ is-sanitized:
 # fuzz_replay and test_engine replace operator new, which works with both sanitizers.
 SANITIZERS = address thread
 .PHONY: sanitize $(SANITIZERS:%=sanitize-%)
-sanitize: $(SANITIZERS:%=sanitize-%)  ## run shorter native tests under ASan+UBSan and TSan
+sanitize: $(SANITIZERS:%=sanitize-%) native-mutants  ## run shorter native tests under ASan+UBSan and TSan, and all mutants
 	@$(SANITIZED_DIGEST) > $(SANITIZED)
 $(SANITIZERS:%=sanitize-%): sanitize-%: native-%
 	@export ASAN_OPTIONS=halt_on_error=1:abort_on_error=0 UBSAN_OPTIONS=print_stacktrace=1 \

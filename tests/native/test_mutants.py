@@ -1,4 +1,7 @@
-"""Checks that each attack detects its mutants, and finds no violation in unbroken code."""
+"""Checks that each attack detects its mutants, and finds no violation in unbroken code.
+
+These tests are slow. `make sanitize` also runs all mutants, after each change of native code.
+"""
 
 import re
 from functools import cache
@@ -16,22 +19,7 @@ def names(kind: str) -> list[str]:
 
 
 KINDS = ("engine", "pages", "paged", "order", "forks", "graphs", "invariants")
-LONG = {  # mutants that need many events, or a rare interleaving of threads
-    ("engine", "blind_late_set"),
-    ("engine", "end_passed_one_tick_late"),
-    ("engine", "slots_unaligned_in_their_arena"),
-    ("pages", "sweeps_under_pending_work"),
-    ("pages", "unmaps_under_pending_work"),
-    ("order", "events_on_another_stream"),
-    ("order", "no_event"),
-    ("forks", "locks_are_taken_in_any_order"),
-    ("forks", "locks_of_a_child_stay_taken"),
-}
-MUTANTS = [
-    pytest.param(kind, name, marks=[pytest.mark.slow] if (kind, name) in LONG else [])
-    for kind in KINDS
-    for name in names(kind)
-]
+MUTANTS = [(kind, name) for kind in KINDS for name in names(kind)]
 EVENTS = {
     "engine": "5000000",
     "pages": "600000",
@@ -51,6 +39,7 @@ def mutants(kind: str) -> Path:
     return BUILT / f"mutants_{kind}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "mutant"), MUTANTS)
 def test_oracle_notices_what_is_broken(kind: str, mutant: str) -> None:
     ended = run("sh", "tests/native/mutants/mutants.sh", "run", str(mutants(kind)), mutant, kind)
@@ -58,6 +47,7 @@ def test_oracle_notices_what_is_broken(kind: str, mutant: str) -> None:
     assert "VIOLATION" in ended.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_all_is_sound_where_no_mutant_is_chosen(kind: str) -> None:
     ended = run(str(mutants(kind)), "--events", EVENTS[kind])

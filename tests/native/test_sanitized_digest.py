@@ -45,6 +45,7 @@ def test_comments_do_not_change_the_digest(sources: Path) -> None:
         (HEADER, "PGMO_SLOT = 1", "PGMO_SLOT = 2"),
         (SOURCE, "bool ours = false;", "bool ours = true;"),
         ("tests/native/native.mk", "SANITIZERS = address thread", "SANITIZERS = address"),
+        ("tests/native/mutants/engine.txt", "blind_late_set ", "other_late_set "),
     ],
 )
 def test_code_changes_the_digest(sources: Path, path: str, old: str, new: str) -> None:
