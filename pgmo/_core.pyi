@@ -20,11 +20,11 @@ __all__: list[str] = [
     "count_shared_pages",
     "end_blocks",
     "engine_api",
-    "fall_asleep",
+    "begin_sleep",
     "first_overlap",
     "forget_peak",
-    "get_up",
-    "lie_down",
+    "end_sleep",
+    "prepare_sleep",
     "max_load",
     "min_cut",
     "next_tag_generation",
@@ -285,7 +285,7 @@ def count_shared_pages(
 ) -> int: ...
 def end_blocks() -> None: ...
 def engine_api() -> int: ...
-def fall_asleep(space: int, sleep: int) -> int: ...
+def begin_sleep(space: int, sleep: int) -> int: ...
 def first_overlap(
     begin: numpy.typing.NDArray[numpy.int64],
     end: numpy.typing.NDArray[numpy.int64],
@@ -293,8 +293,8 @@ def first_overlap(
     high: numpy.typing.NDArray[numpy.int64],
 ) -> tuple[int, int] | None: ...
 def forget_peak(space: int) -> None: ...
-def get_up(space: int, sleep: int) -> None: ...
-def lie_down(
+def end_sleep(space: int, sleep: int) -> None: ...
+def prepare_sleep(
     space: int, blocks: collections.abc.Sequence[tuple[int, int]]
 ) -> tuple[int, list[tuple[int, int]]]: ...
 def max_load(

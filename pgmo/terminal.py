@@ -15,7 +15,7 @@ def is_terminal() -> bool:
     return sys.stderr is not None and sys.stderr.isatty()
 
 
-def say(text: str) -> None:
+def print_message(text: str) -> None:
     """Print a line on stderr; do nothing if stderr is missing or broken."""
     if sys.stderr is not None:  # print() would use stdout instead.
         with suppress(OSError, ValueError):

@@ -30,12 +30,12 @@ Runs pairs(const std::vector<pages::Extent>& extents) {
   return out;
 }
 
-std::tuple<pages::Sleep, Runs> lie_down(std::uintptr_t space, const Runs& blocks) {
+std::tuple<pages::Sleep, Runs> prepare_sleep(std::uintptr_t space, const Runs& blocks) {
   std::vector<pages::Extent> extents;
   extents.reserve(blocks.size());
   for (const auto& [address, bytes] : blocks) extents.push_back({address, bytes});
   std::vector<pages::Extent> runs;
-  const pages::Sleep sleep = space_at(space).lie_down(extents, runs);
+  const pages::Sleep sleep = space_at(space).prepare_sleep(extents, runs);
   return {sleep, pairs(runs)};
 }
 
@@ -53,20 +53,20 @@ void bind_pages(py::module_& module) {
       "Return the address of the function table in pgmo_pages.h, for adapters.");
 
   const auto without_gil = py::call_guard<py::gil_scoped_release>();
-  module.def("lie_down", &lie_down, py::arg("space"), py::arg("blocks"), without_gil,
+  module.def("prepare_sleep", &prepare_sleep, py::arg("space"), py::arg("blocks"), without_gil,
              "Prepare for sleep the pages that only these blocks occupy; a block is (address,\n"
              "bytes). Return the number of the sleep (0 during a capture), and the runs of\n"
              "pages, as (address, bytes), whose contents the caller must save.");
   module.def(
-      "fall_asleep",
-      [](std::uintptr_t space, pages::Sleep sleep) { return space_at(space).fall_asleep(sleep); },
+      "begin_sleep",
+      [](std::uintptr_t space, pages::Sleep sleep) { return space_at(space).begin_sleep(sleep); },
       py::arg("space"), py::arg("sleep"), without_gil,
       "Give the prepared pages back to the device, and return their bytes. No running work may\n"
       "use them.");
   module.def(
-      "get_up", [](std::uintptr_t space, pages::Sleep sleep) { space_at(space).get_up(sleep); },
+      "end_sleep", [](std::uintptr_t space, pages::Sleep sleep) { space_at(space).end_sleep(sleep); },
       py::arg("space"), py::arg("sleep"), without_gil,
-      "Cancel a sleep before `fall_asleep`, or end it after `wake`.");
+      "Cancel a sleep before `begin_sleep`, or end it after `wake`.");
   module.def("wake", &wake, py::arg("space"), py::arg("sleep"), without_gil,
              "Map pages at the sleeping addresses. Return False during a capture or if there are\n"
              "too few pages, else True; and the runs, as (address, bytes), whose contents the\n"

@@ -51,7 +51,7 @@ struct Counters {
   }
 
   // Return the number of requests that matched a request of the plan, with or without a slot.
-  std::uint64_t answered() const noexcept {
+  std::uint64_t matched() const noexcept {
     return requests - misses[static_cast<int>(Miss::kUnknown)];
   }
 };

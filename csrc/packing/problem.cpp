@@ -6,7 +6,7 @@
 namespace pgmo::packing {
 namespace {
 
-void turn(Ring& ring, Rank by) {
+void rotate(Ring& ring, Rank by) {
   for (BlockId i = 0; i < ring.blocks(); ++i) {
     const Rank shift = ring.begin[i] >= by ? by : by - ring.ranks;
     ring.begin[i] -= shift;
@@ -78,7 +78,7 @@ Ring make_ring(const Problem& problem) {
   const std::vector<Bytes> load = load_of(ring.ranks, ring.size, ring.begin, ring.end);
   ring.max_load = *std::max_element(load.begin(), load.end());
   if (ring.circular) {
-    turn(ring, static_cast<Rank>(std::min_element(load.begin(), load.end()) - load.begin()));
+    rotate(ring, static_cast<Rank>(std::min_element(load.begin(), load.end()) - load.begin()));
   }
   join_ranks(ring);
   return ring;

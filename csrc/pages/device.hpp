@@ -21,7 +21,7 @@ namespace pgmo::pages {
 using Address = std::uintptr_t;
 using Handle = std::uint64_t;      // handle of a page
 using Event = std::uint64_t;       // 0: none
-using Sleep = std::uint32_t;       // number that `Space::lie_down` returns; 0: none
+using Sleep = std::uint32_t;       // number that `Space::prepare_sleep` returns; 0: none
 using Stream = std::uint32_t;      // a number below kMostStreams, see cuda/streams.hpp
 using PoolNumber = std::uint64_t;  // number of a torch.cuda.MemPool; 0: none
 

@@ -13,21 +13,21 @@
 
 namespace pgmo::pages {
 
-Sleep Space::lie_down(std::span<const Extent> blocks, std::vector<Extent>& runs) {
+Sleep Space::prepare_sleep(std::span<const Extent> blocks, std::vector<Extent>& runs) {
   const std::lock_guard working(pool_.work());
   if (device_.capturing()) return 0;
   (void)surrender();  // so that live slots of planned ranges are known
   const Sleep sleep = ++sleeps_;
   try {
-    lie_down(blocks, sleep, runs);
+    prepare_sleep(blocks, sleep, runs);
   } catch (const std::bad_alloc&) {
-    pool_.get_up(sleep);
+    pool_.end_sleep(sleep);
     throw;
   }
   return sleep;
 }
 
-void Space::lie_down(std::span<const Extent> blocks, Sleep sleep, std::vector<Extent>& runs) {
+void Space::prepare_sleep(std::span<const Extent> blocks, Sleep sleep, std::vector<Extent>& runs) {
   const std::lock_guard guard(pool_.state());
   std::map<Address, std::pair<PagePlace*, std::uint32_t>> touched;
   for (const Extent& block : blocks) {
@@ -40,7 +40,7 @@ void Space::lie_down(std::span<const Extent> blocks, Sleep sleep, std::vector<Ex
   }
   runs.reserve(touched.size());
   for (const auto& [address, one] : touched) {
-    if (pool_.lie_down(*one.first, one.second, sleep)) add_page(runs, address);
+    if (pool_.prepare_sleep(*one.first, one.second, sleep)) add_page(runs, address);
   }
 }
 
@@ -63,14 +63,14 @@ void Space::add_page(std::vector<Extent>& runs, Address address) const {
   }
 }
 
-Bytes Space::fall_asleep(Sleep sleep) noexcept {
+Bytes Space::begin_sleep(Sleep sleep) noexcept {
   const std::lock_guard working(pool_.work());
-  return pool_.fall_asleep(sleep);
+  return pool_.begin_sleep(sleep);
 }
 
-void Space::get_up(Sleep sleep) noexcept {
+void Space::end_sleep(Sleep sleep) noexcept {
   const std::lock_guard working(pool_.work());
-  pool_.get_up(sleep);
+  pool_.end_sleep(sleep);
 }
 
 bool Space::wake(Sleep sleep, std::vector<Extent>& runs) {

@@ -173,18 +173,18 @@ class Space final : private Uncounted {
   // prepared page. Append the addresses of the pages to `runs`; the caller must save their content.
   // Return the number of the sleep, or 0 during a capture. `blocks`: addresses of blocks in
   // windows, addresses and bytes of slots. If this throws std::bad_alloc, no page is prepared.
-  Sleep lie_down(std::span<const Extent> blocks, std::vector<Extent>& runs);
+  Sleep prepare_sleep(std::span<const Extent> blocks, std::vector<Extent>& runs);
 
   // Release the prepared pages. No running work may use them. Return their bytes.
-  Bytes fall_asleep(Sleep sleep) noexcept;
+  Bytes begin_sleep(Sleep sleep) noexcept;
 
   // End the sleep. Call this after `wake`, once the contents are restored. Call it instead of
-  // `fall_asleep` to cancel the sleep.
-  void get_up(Sleep sleep) noexcept;
+  // `begin_sleep` to cancel the sleep.
+  void end_sleep(Sleep sleep) noexcept;
 
   // Map pages with arbitrary content at the sleeping addresses. Append to `runs` the addresses at
-  // which blocks still live; no other block can enter them until `get_up`. The caller must wait for
-  // the device before it writes there. Return false during a capture, or if there are too few
+  // which blocks still live; no other block can enter them until `end_sleep`. The caller must wait
+  // for the device before it writes there. Return false during a capture, or if there are too few
   // pages. Throws std::bad_alloc. In all these cases the blocks continue to sleep. A second call
   // appends the same addresses, without places whose blocks were freed since the first call.
   bool wake(Sleep sleep, std::vector<Extent>& runs);
@@ -274,7 +274,7 @@ class Space final : private Uncounted {
 
   // sleep.cpp
   std::optional<Places> places_of_block(Extent block) noexcept;
-  void lie_down(std::span<const Extent> blocks, Sleep sleep, std::vector<Extent>& runs);
+  void prepare_sleep(std::span<const Extent> blocks, Sleep sleep, std::vector<Extent>& runs);
   void add_page(std::vector<Extent>& runs, Address address) const;
 
   // blocks.cpp
@@ -333,7 +333,7 @@ class Space final : private Uncounted {
   std::size_t missed_ = 0;        // places of slots refused by `occupy` since the last `arrange`
   int arrangements_ = 0;          // number of arrangements since the last `share`
   std::uint64_t iterations_ = 0;  // number of calls of `arrange`
-  std::uint64_t looks_ = 0;       // number of searches in `by_completeness`
+  std::uint64_t searches_ = 0;    // number of searches in `by_completeness`
   int strayed_iterations_ = 0;    // iterations in which a slot got another page than planned
   std::unordered_map<Address, Block> blocks_;
   Bytes window_bytes_ = 0;  // bytes of `blocks_`

@@ -56,7 +56,7 @@ class Annealing {
   void count() {
     if (++evaluations_ % kAsk == 0 && limits_.stop()) stopped_ = true;
   }
-  bool over() const { return stopped_ || evaluations_ >= limits_.evaluations; }
+  bool is_over() const { return stopped_ || evaluations_ >= limits_.evaluations; }
 
   void adapt_price(Bytes peak) {
     if (limits_.budget == kLeast) return;

@@ -65,7 +65,7 @@ class Beam {
     return (bits_[state.row * words_ + at(value) / 64] >> (value % 64) & 1) != 0;
   }
 
-  void turn(State& state, Index value) {
+  void toggle(State& state, Index value) {
     const bool there = needs(state, value);
     bits_[state.row * words_ + at(value) / 64] ^= Word{1} << (value % 64);
     state.living += there ? -replay_.size_[at(value)] : replay_.size_[at(value)];
@@ -78,11 +78,11 @@ class Beam {
     const Lists &reads = replay_.reads_, &writes = replay_.writes_;
     for (const Index value : writes[operation]) {
       if (needs(state, value) && (!again || replay_.producer_[at(value)] != kNone)) {
-        turn(state, value);
+        toggle(state, value);
       }
     }
     for (const Index value : reads[operation]) {
-      if (!needs(state, value)) turn(state, value);
+      if (!needs(state, value)) toggle(state, value);
     }
   }
 

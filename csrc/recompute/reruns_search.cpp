@@ -46,7 +46,7 @@ class RerunAnnealing : Annealing {
 
   RerunSearchResult run() {
     const bool empty = replay_.operations() == 0;
-    for (int round = 0; round < kRounds && !over() && !empty; ++round) {
+    for (int round = 0; round < kRounds && !is_over() && !empty; ++round) {
       anneal(round, limits_.evaluations * (round + 1) / kRounds, kHot * std::pow(0.5, round));
     }
     return result_;
@@ -72,7 +72,7 @@ class RerunAnnealing : Annealing {
     const double length = static_cast<double>(std::max<std::int64_t>(until - from, 1));
     double temperature = hot;
     std::int64_t tries = 0;  // some moves change nothing
-    while (evaluations_ < until && !over() && ++tries < 4 * limits_.evaluations) {
+    while (evaluations_ < until && !is_over() && ++tries < 4 * limits_.evaluations) {
       if (tries % 64 == 0) {
         const double gone = static_cast<double>(evaluations_ - from) / length;
         temperature = hot * std::pow(kCold / hot, std::min(1.0, gone));

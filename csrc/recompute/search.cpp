@@ -61,7 +61,7 @@ class ChoiceAnnealing : Annealing {
     const std::int64_t from = evaluations_;
     double temperature = hot;
     const double length = static_cast<double>(std::max<std::int64_t>(until - from, 1));
-    while (evaluations_ < until && !over()) {
+    while (evaluations_ < until && !is_over()) {
       const double gone = static_cast<double>(evaluations_ - from) / length;
       if (evaluations_ % 64 == 0) temperature = hot * std::pow(kCold / hot, gone);
       flipped_.clear();
@@ -126,7 +126,7 @@ class ChoiceAnnealing : Annealing {
     std::stable_sort(order.begin(), order.end(),
                      [&](Index a, Index b) { return step_.cost(a) > step_.cost(b); });
     for (const Index operation : order) {
-      if (over()) break;
+      if (is_over()) break;
       const int before = improvements_;
       flip(operation);
       evaluate();

@@ -10,7 +10,7 @@ from pgmo.cli.parser import build_parser
 from pgmo.cli.terminal.output import print_failure
 from pgmo.cli.terminal.streams import StdoutError, checked_stdout, occupy_closed_streams
 from pgmo.errors import OptionError, PgmoError
-from pgmo.terminal import say
+from pgmo.terminal import print_message
 
 _FAILED, _MISUSED, _INTERRUPTED, _UNREAD = 1, 2, 130, 141
 
@@ -27,10 +27,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except StdoutError as error:
         if error.reader_left:  # for example after `pgmo stats FILE | head`
             return _UNREAD
-        say(f"pgmo: {error}")
+        print_message(f"pgmo: {error}")
         return _FAILED
     except KeyboardInterrupt:
-        say("interrupted")
+        print_message("interrupted")
         return _INTERRUPTED
 
 
@@ -41,10 +41,10 @@ def _run(parsed: argparse.Namespace) -> int:
     except PgmoError as error:
         code = _MISUSED if isinstance(error, OptionError) else _FAILED
         kind, message = type(error).__name__, str(error)
-        say(f"pgmo {parsed.command}: {message}")
+        print_message(f"pgmo {parsed.command}: {message}")
     except KeyboardInterrupt:
         code, kind, message = _INTERRUPTED, "KeyboardInterrupt", "interrupted"
-        say(message)
+        print_message(message)
     if getattr(parsed, "json", False) in (True, "-"):  # "-" is stdout for `pgmo run --json`
         print_failure(parsed.command, kind, message, code)
     return code

@@ -10,7 +10,7 @@ from pathlib import Path
 from pgmo.cli.after_script import command_of
 from pgmo.cli.exit_codes import shell_code
 from pgmo.fit.next_plan.attempts import Attempt, possible_attempts
-from pgmo.terminal import say
+from pgmo.terminal import print_message
 
 _VALUES = ("save", "plan", "device", "step_on", "memory", "budget", "limit")
 _SWITCHES = ("profile_only", "no_tags", "who_keeps", "quiet", "live", "force")
@@ -27,19 +27,21 @@ def run_until_it_fits(arguments: argparse.Namespace) -> int:
     given = _words(arguments)
     attempts = possible_attempts(command_of(arguments), arguments.vary, arguments.accumulate)
     if arguments.vary is not None and arguments.accumulate is None:
-        say("pgmo run: without --accumulate the batch stays as it is")
+        print_message("pgmo run: without --accumulate the batch stays as it is")
     first = _first(attempts, arguments)
     code = 1
     for at, attempt in enumerate(attempts[first:]):
         if at:
-            say(f"pgmo run: memory ran out; restarting with {attempt.words}")
+            print_message(f"pgmo run: memory ran out; restarting with {attempt.words}")
         elif attempt.words:
-            say(f"pgmo run: the script does not fit as it is; starting with {attempt.words}")
+            print_message(
+                f"pgmo run: the script does not fit as it is; starting with {attempt.words}"
+            )
         # Files of an earlier attempt must not block the next attempt.
         code, ran_out = _run(attempt, [*given, "--force"] if at else given)
         if not ran_out:
             return code
-    say(
+    print_message(
         "pgmo run: memory ran out in every attempt; `pgmo fit --what-if` lists what else would help"
     )
     return code
@@ -55,7 +57,7 @@ def _first(attempts: list[Attempt], arguments: argparse.Namespace) -> int:
     from pgmo.fit.next_plan.choice import first_that_fits, free_card, with_least_recomputation
 
     def notify(text: str) -> None:
-        say(f"pgmo run: {text}")
+        print_message(f"pgmo run: {text}")
 
     if arguments.device == "cpu" or arguments.memory != "device":
         return 0
@@ -66,7 +68,9 @@ def _first(attempts: list[Attempt], arguments: argparse.Namespace) -> int:
         if first == len(attempts) - 1:
             attempts.insert(first, with_least_recomputation(attempts[first], card, notify))
     except PgmoError as error:
-        say(f"pgmo run: no rehearsal shows that the script fits, so memory may run out: {error}")
+        print_message(
+            f"pgmo run: no rehearsal shows that the script fits, so memory may run out: {error}"
+        )
     return first
 
 

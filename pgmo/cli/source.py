@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from pgmo.cli.terminal.output import as_command
 from pgmo.errors import FileError, OptionError
-from pgmo.terminal import say
+from pgmo.terminal import print_message
 
 if TYPE_CHECKING:
     from pgmo.packing.plan import Plan
@@ -51,7 +51,7 @@ def read_profile(path: Path, *, noted: bool = True) -> "Profile":
         )
     (profile,) = found
     if noted and "iterations" in profile.meta.notes:
-        say(f"Note: {path}: iterations: {profile.meta.notes['iterations']}")
+        print_message(f"Note: {path}: iterations: {profile.meta.notes['iterations']}")
     return profile
 
 
@@ -101,7 +101,7 @@ def import_profiles(
             "before the work"
         )
     for own in empty:
-        say(f"{own.device}: nothing was allocated there, so it has no profile")
+        print_message(f"{own.device}: nothing was allocated there, so it has no profile")
     return [_profile(path, own, whole, iteration) for own in found if own not in empty]
 
 

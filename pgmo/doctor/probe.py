@@ -73,7 +73,7 @@ def main(build: bool) -> None:
         import torch
     except Exception as error:
         if not isinstance(error, ModuleNotFoundError) or error.name != "torch":
-            _say(torch={"error": f"{type(error).__name__}: {error}"})
+            _report(torch={"error": f"{type(error).__name__}: {error}"})
     else:
         _torch(torch, build)
     try:
@@ -81,19 +81,19 @@ def main(build: bool) -> None:
     except Exception as error:
         if not isinstance(error, ModuleNotFoundError) or error.name != "cupy":
             failure = {"error": f"{type(error).__name__}: {error}", "packages": cupy_packages()}
-            _say(cupy=failure)
+            _report(cupy=failure)
     else:
         about = {
             "version": str(cupy.__version__),
             "path": os.path.dirname(cupy.__file__),
             "packages": cupy_packages(),
         }
-        _say(cupy=about)
-        _say(cupy={**about, **examine_cupy(cupy)})  # CUDA may fail here
+        _report(cupy=about)
+        _report(cupy={**about, **examine_cupy(cupy)})  # CUDA may fail here
 
 
 def _torch(torch: Any, build: bool) -> None:
-    _say(
+    _report(
         torch={
             "version": str(torch.__version__),
             "cuda": torch.version.cuda,
@@ -103,10 +103,10 @@ def _torch(torch: Any, build: bool) -> None:
 
     from pgmo.allocator.adapters.torch_source import cpu_source, cuda_source
 
-    _say(cpu_adapter=_adapter(cpu_source, build))
+    _report(cpu_adapter=_adapter(cpu_source, build))
     if torch.version.cuda is None:
         return
-    _say(cuda_adapter=_adapter(cuda_source, build))
+    _report(cuda_adapter=_adapter(cuda_source, build))
     # From here on CUDA may fail.
     if not torch.cuda.is_available():
         try:
@@ -114,7 +114,7 @@ def _torch(torch: Any, build: bool) -> None:
             why = "no device"
         except Exception as error:
             why = str(error)
-        _say(cuda={"error": why}, devices=[])
+        _report(cuda={"error": why}, devices=[])
         return
     devices = []
     for index in range(torch.cuda.device_count()):
@@ -129,13 +129,13 @@ def _torch(torch: Any, build: bool) -> None:
                 "context": None,
             }
         )
-    _say(cuda={}, devices=devices)
+    _report(cuda={}, devices=devices)
     for device in devices:
         size = measure_context(torch, device["index"])
         if size is not None:
             keep_context(device["name"], size)
             device["context"] = size
-    _say(devices=devices)
+    _report(devices=devices)
 
 
 def _unified(index: int) -> bool | None:
@@ -185,7 +185,7 @@ def _adapter(source: "Callable[[], AdapterSource]", build: bool) -> dict[str, An
     return {"state": "built", **about}
 
 
-def _say(**what: Any) -> None:
+def _report(**what: Any) -> None:
     print(json.dumps({"pgmo": what}), flush=True)
 
 

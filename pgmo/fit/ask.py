@@ -18,7 +18,7 @@ from pgmo.fit.largest import (
     unlimited,
     values_of,
 )
-from pgmo.fit.laws.growth import GrowingJob, matters
+from pgmo.fit.laws.growth import GrowingJob, is_relevant
 from pgmo.fit.laws.law import PAGE, Law, taken
 from pgmo.fit.laws.load import PYTORCH
 from pgmo.fit.laws.need import Need
@@ -256,7 +256,7 @@ def _growing(law: Law, card: Card, value: int | None, *, ran: bool) -> GrowingJo
         return None
     total = law.growth_at(value)
     spare = card.usable - (law.need(value).total("pgmo") - total)
-    if not matters(growth, spare):
+    if not is_relevant(growth, spare):
         return None
     fits = ran and growth.is_bounded and total <= spare
     last = growth.last_step(spare)

@@ -183,7 +183,7 @@ def plan_profile(
     portfolio = Portfolio(options)
     alignment = profile.alignment if options.alignment is None else options.alignment
     if options.budget_bytes is None:
-        large = options.apart_from
+        large = options.sparse_from
         return _plan_profile(profile, alignment, portfolio, begin, observer, large=large)
     made = _within_budget(profile, options, options.budget_bytes, alignment, observer)
     return replace(made, seconds=time.perf_counter() - begin)
@@ -207,7 +207,7 @@ def _within_budget(
     quick = Portfolio(replace(options.quick(), time_limit=max(options.time_limit, _QUICK_SECONDS)))
 
     def pack(by: Portfolio, spilled: NDArray[np.bool_] | None = None) -> Plan:
-        large = options.apart_from if spilled is None else 0
+        large = options.sparse_from if spilled is None else 0
         return _plan_profile(
             profile, alignment, by, time.perf_counter(), observer, spilled, large=large
         )

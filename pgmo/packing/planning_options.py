@@ -47,7 +47,7 @@ class PlanningOptions:
     seed: int = 0
     alignment: int | None = None
     budget: str | int | None = None
-    apart_from: int = 0
+    sparse_from: int = 0
     """Minimum bytes of the blocks that are packed above all smaller blocks of their stream; 0 for
     no such blocks. Programs often touch only a part of a large block. The untouched part takes no
     physical memory if no smaller block uses the same addresses."""

@@ -210,7 +210,9 @@ def _within(
         with torch.enable_grad():
             recomputing.capture(*call[0], **call[1])
     resident = _resident(model, call)
-    return _twin(recomputing, model), RecomputePlan(recomputing, resident, card_budget)
+    return _with_recomputation(recomputing, model), RecomputePlan(
+        recomputing, resident, card_budget
+    )
 
 
 def _card_budget(model: nn.Module, resident: int, options: RecomputeOptions) -> CardBudget | None:
@@ -237,14 +239,14 @@ def _card_budget(model: nn.Module, resident: int, options: RecomputeOptions) -> 
     )
 
 
-def _twin(recomputing: CompiledModel, model: M) -> M:
+def _with_recomputation(recomputing: CompiledModel, model: M) -> M:
     settings = replace(recomputing.settings, shapes=Shapes())  # Plans are not pickled.
-    return twin(model, recomputing, functools.partial(_twin_of_copy, settings))
+    return twin(model, recomputing, functools.partial(_recompute_copy, settings))
 
 
-def _twin_of_copy(settings: Settings, model: M) -> M:
+def _recompute_copy(settings: Settings, model: M) -> M:
     """Return a copied or unpickled model with recomputation; its calls are captured anew."""
-    return _twin(CompiledModel(model, replace(settings, shapes=Shapes())), model)
+    return _with_recomputation(CompiledModel(model, replace(settings, shapes=Shapes())), model)
 
 
 def call_of(example: object) -> Arguments:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pgmo.errors import PgmoError
-from pgmo.terminal import say
+from pgmo.terminal import print_message
 from pgmo.world import rank
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def save_out_of_memory(
         explanation.write_text("\n".join(text) + "\n", encoding="utf-8")
         written.append(explanation)
     except OSError as problem:
-        say(f"pgmo: {explanation} could not be written: {problem}")
+        print_message(f"pgmo: {explanation} could not be written: {problem}")
     return tuple(written)
 
 
@@ -132,13 +132,13 @@ def print_saved_files(files: Iterable[Path]) -> None:
     files = list(files)
     if not files:
         return
-    say("pgmo: memory ran out; details are in these files")
+    print_message("pgmo: memory ran out; details are in these files")
     cause = _saved_cause(files[-1])
     if cause:
-        say(cause)
+        print_message(cause)
     for path in files:
-        say(f"Wrote {path}")
-    say(f"Next: {look_at(files) or f'less {shlex.quote(str(files[-1]))}'}")
+        print_message(f"Wrote {path}")
+    print_message(f"Next: {look_at(files) or f'less {shlex.quote(str(files[-1]))}'}")
 
 
 def _saved_cause(explanation: Path) -> str:

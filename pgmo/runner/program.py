@@ -12,7 +12,7 @@ from types import CodeType, ModuleType, TracebackType
 from typing import TYPE_CHECKING, NoReturn
 
 from pgmo.errors import FileError
-from pgmo.terminal import say
+from pgmo.terminal import print_message
 
 if TYPE_CHECKING:
     from pgmo.runner.step_on import StepOn
@@ -171,7 +171,7 @@ def _exit_code(ended: SystemExit) -> int:
         return 0
     if isinstance(ended.code, int):
         return ended.code
-    say(str(ended.code))
+    print_message(str(ended.code))
     return 1
 
 

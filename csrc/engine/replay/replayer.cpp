@@ -41,8 +41,8 @@ void Replayer::end_iteration() {
 
 // Return the number of requests of the plan that this iteration has not made.
 std::uint64_t Replayer::skipped() const noexcept {
-  const std::uint64_t answered = counters_.answered() - answered_before_;
-  return answered < plan_.requests() ? plan_.requests() - answered : 0;
+  const std::uint64_t matched = counters_.matched() - matched_before_;
+  return matched < plan_.requests() ? plan_.requests() - matched : 0;
 }
 
 Replayer::Ending Replayer::ending() noexcept {
@@ -58,7 +58,7 @@ void Replayer::begin_at(std::uint32_t requests_so_far) {
   const SlotIndex cursor = std::min(requests_so_far, plan_.requests());
   if (cursor > 0) pass(cursor - 1);
   cursor_ = cursor;
-  answered_before_ -= cursor;  // the previous plan has matched these requests: they are not skipped
+  matched_before_ -= cursor;  // the previous plan has matched these requests: they are not skipped
 }
 
 void Replayer::make_living_late() {
@@ -79,7 +79,7 @@ void Replayer::restart() noexcept {
   skipped_count_ = 0;
   sizes_.forget();
   missed_ = kNoKey;
-  answered_before_ = counters_.answered();
+  matched_before_ = counters_.matched();
 }
 
 bool Replayer::expects(RequestKey key) const noexcept {

@@ -200,7 +200,7 @@ class Replayer {
   std::vector<SlotIndex> skipped_;  // the most recently skipped requests
   std::size_t skipped_count_ = 0;   // valid entries of `skipped_`, at most `look_ahead`
   IterationSizes sizes_;
-  std::uint64_t answered_before_ = 0;  // `Counters::answered` at the start of the iteration
+  std::uint64_t matched_before_ = 0;  // `Counters::matched` at the start of the iteration
   std::vector<Grown> grown_;
 };
 

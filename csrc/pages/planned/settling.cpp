@@ -63,20 +63,20 @@ bool Space::settle(PlannedRange& range, std::vector<Extent> covered) noexcept {
 std::vector<Places> Space::by_completeness(const std::vector<Extent>& extents,
                                            std::size_t& complete) {
   const std::lock_guard guard(pool_.state());
-  const std::uint64_t look = ++looks_;
+  const std::uint64_t search = ++searches_;
   for (const bool at_home : {true, false}) {
     for (const Extent& extent : extents) {
       const Places places = places_under(extent);
       for (std::size_t at = 0; at < places.size(); ++at) {
         const PagePlace& place = places[at];
-        if (!place.has_page() || place.stale() == at_home || place.page->looked == look) continue;
-        place.page->looked = look;
+        if (!place.has_page() || place.stale() == at_home || place.page->search == search) continue;
+        place.page->search = search;
         place.page->found = &place;
       }
     }
   }
   const auto has = [&](const PagePlace& place) {
-    return place.page != nullptr && place.page->looked == look && place.page->found == &place;
+    return place.page != nullptr && place.page->search == search && place.page->found == &place;
   };
   std::vector<Places> all;
   for (const bool wanted : {true, false}) {

@@ -71,7 +71,7 @@ struct Page {
   Marks marks;                       // last uses through any address
   bool untouched = true;             // no request or arrangement has mapped it yet
   std::uint64_t claimed = 0;         // number of the last call of `Pool::arrange` that chose it
-  std::uint64_t looked = 0;          // number of the search that found it
+  std::uint64_t search = 0;          // number of the search that found it
   const PagePlace* found = nullptr;  // the place for which that search found it
   Page* prev = nullptr;              // in the list of free or idle pages
   Page* next = nullptr;

@@ -90,10 +90,10 @@ class Pool {
   // Unpin a place if no block lives there.
   void unpin(PagePlace& place) noexcept;
 
-  // Prepare a place for sleep, so that `fall_asleep` releases its page. `blocks`: number of blocks
+  // Prepare a place for sleep, so that `begin_sleep` releases its page. `blocks`: number of blocks
   // there that are to sleep. Return false if other blocks live there, another process may have the
   // page, or a thread works on the place. Throws std::bad_alloc.
-  bool lie_down(PagePlace& place, std::uint32_t blocks, Sleep sleep);
+  bool prepare_sleep(PagePlace& place, std::uint32_t blocks, Sleep sleep);
 
   // Return whether a block got another page than the planned one since the last call. For example,
   // two places may hold each other's planned page, and one of them is always in use.
@@ -184,14 +184,14 @@ class Pool {
 
   // Release the pages of all places prepared for this sleep. Return their bytes. No running work
   // may use these pages.
-  Bytes fall_asleep(Sleep sleep) noexcept;
+  Bytes begin_sleep(Sleep sleep) noexcept;
 
   // End the sleep at all places of this sleep that have a page: places that are only prepared, and
   // places that `wake` has mapped.
-  void get_up(Sleep sleep) noexcept;
+  void end_sleep(Sleep sleep) noexcept;
 
   // Map pages with arbitrary content at the sleeping places. Append to `places` the addresses of
-  // places that still have live blocks; no other block can enter them until `get_up`. The caller
+  // places that still have live blocks; no other block can enter them until `end_sleep`. The caller
   // must wait for the device before it writes there. Return false if there are too few pages.
   // Throws std::bad_alloc. In both cases all places continue to sleep.
   bool wake(Sleep sleep, std::vector<Address>& places);

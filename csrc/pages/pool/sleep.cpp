@@ -3,7 +3,7 @@
 //     blocks    [── a ──][── b ──]        [── a ──][── b ──]        [── a ──][── b ──]
 //     places    [  ][  ][  ][  ]          [  ][  ][  ][  ]          [  ][  ][  ][  ]
 //     pages      #   #   #   #             .   .   #   #             #   #   #   #
-//                lie down: a               asleep                    wake, get up
+//                prepare_sleep: a          begin_sleep               wake, end_sleep
 //
 // Sleeping blocks keep their addresses, and may be freed. No other block can enter a sleeping
 // place. A page is not released if other blocks live on it, too.
@@ -12,7 +12,7 @@
 
 namespace pgmo::pages {
 
-bool Pool::lie_down(PagePlace& place, std::uint32_t blocks, Sleep sleep) {
+bool Pool::prepare_sleep(PagePlace& place, std::uint32_t blocks, Sleep sleep) {
   const Page* const page = place.page;
   if (page == nullptr || page->home != &place || page->state != State::kUsed) return false;
   if (place.step != Step::kNone || place.shared) return false;
@@ -22,7 +22,7 @@ bool Pool::lie_down(PagePlace& place, std::uint32_t blocks, Sleep sleep) {
   return true;
 }
 
-void Pool::get_up(Sleep sleep) noexcept {
+void Pool::end_sleep(Sleep sleep) noexcept {
   const std::lock_guard guard(state_);
   for (auto at = asleep_.begin(); at != asleep_.end();) {
     PagePlace& place = *at->second.place;
@@ -36,7 +36,7 @@ void Pool::get_up(Sleep sleep) noexcept {
   }
 }
 
-Bytes Pool::fall_asleep(Sleep sleep) noexcept {
+Bytes Pool::begin_sleep(Sleep sleep) noexcept {
   Bytes released = 0;
   for (Address from = 0;;) {
     Page* page = nullptr;

@@ -31,7 +31,7 @@ from pgmo.files.cache_folder import (
     reach,
 )
 from pgmo.files.leftovers import hold, sweep
-from pgmo.terminal import say
+from pgmo.terminal import print_message
 
 _EXTRA_FLAGS = "PGMO_ADAPTER_FLAGS"
 """Environment variable with further compiler arguments, for tests and unusual systems."""
@@ -208,7 +208,7 @@ def _report_not_cached(what: str, folder: Path, error: Exception) -> None:
     why = f"{folder} cannot be used: {getattr(cause, 'strerror', None) or cause}"
     if isinstance(error, DistrustError):
         why = f"nothing is loaded from {folder}, because {error}"
-    say(
+    print_message(
         f"pgmo: {what} is compiled for this process only: {why}. To keep "
         "it, set PGMO_CACHE_DIR to a folder of your own"
     )
@@ -223,7 +223,7 @@ def _build(what: str, build: Callable[[Path], Path], opened: ExitStack) -> Path:
         held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         opened.callback(os.close, held)
         hold(held)
-        say(f"pgmo: compiling {what} (a few seconds)")
+        print_message(f"pgmo: compiling {what} (a few seconds)")
         return build(folder)
     except (OSError, FileError) as error:
         raise AdapterError(

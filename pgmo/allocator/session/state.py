@@ -64,7 +64,7 @@ class SessionState:
     def planning(self) -> PlanningOptions:
         """Planning options for this allocator."""
         planning = self.options.planning(self.adapter.alignment)
-        return replace(planning, apart_from=self.adapter.engine.sparse_from)
+        return replace(planning, sparse_from=self.adapter.engine.sparse_from)
 
     def meta(self, notes: dict[str, str]) -> ProfileMeta:
         """Return the metadata of a profile recorded now."""

@@ -149,7 +149,7 @@ class Sleeping:
         chosen = stepped() if objects is None else listed(objects)
         meant = storages(chosen, cuda.index)
         cuda.synchronize()
-        number, runs = _core.lie_down(cuda.space, list(meant.items()))
+        number, runs = _core.prepare_sleep(cuda.space, list(meant.items()))
         if not number:
             raise SessionError(CAPTURED)
         try:
@@ -157,10 +157,10 @@ class Sleeping:
             cuda.synchronize()
             guard = SleepGuard(chosen)
         except BaseException:
-            _core.get_up(cuda.space, number)
+            _core.end_sleep(cuda.space, number)
             raise
         cuda.note_sleep()
-        released = _core.fall_asleep(cuda.space, number)
+        released = _core.begin_sleep(cuda.space, number)
         sleep = Sleep(number, copy, guard, released, self, [weakref.ref(one) for one in chosen])
         self.sleeps.append(sleep)
         host = copy.size if copy is not None else 0
@@ -191,7 +191,7 @@ class Sleeping:
             sleep.copy.put_back(runs)
             cuda.synchronize()
         # This also releases pages of blocks that were freed during the sleep.
-        _core.get_up(cuda.space, sleep.number)
+        _core.end_sleep(cuda.space, sleep.number)
         sleep.guard.end()
         self.sleeps.remove(sleep)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from pgmo.terminal import is_plain, say
+from pgmo.terminal import is_plain, print_message
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -48,9 +48,9 @@ def print_failure(command: str, kind: str, message: str, code: int) -> None:
 def print_wrote(paths: Iterable[str | Path], next_command: str | None = None) -> None:
     """Report the written files and the next command on stderr, because stdout is for results."""
     for path in paths:
-        say(f"Wrote {path}")
+        print_message(f"Wrote {path}")
     if next_command:
-        say(f"Next: {next_command}")
+        print_message(f"Next: {next_command}")
 
 
 def as_command(command: str, *words: str | Path) -> str:

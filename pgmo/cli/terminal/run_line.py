@@ -7,7 +7,7 @@ import sys
 import time
 from typing import IO, TYPE_CHECKING, Any, Self
 
-from pgmo.terminal import is_plain, is_terminal, say
+from pgmo.terminal import is_plain, is_terminal, print_message
 from pgmo.units import format_bytes
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ class RunLine:
         text = "  ".join(describe(supervision))
         if text:
             self._next = now + _LOG_INTERVAL
-            say(f"pgmo: {text.replace('[bold]', '').replace('[/bold]', '')}")
+            print_message(f"pgmo: {text.replace('[bold]', '').replace('[/bold]', '')}")
 
     def _write(self, text: str) -> None:
         self._streams[1].write(text)

@@ -16,7 +16,7 @@ from pgmo.runner.early_pages import baselines, summary_of
 from pgmo.runner.out_of_memory import is_out_of_memory, print_saved_files, save_out_of_memory
 from pgmo.runner.program import Ending, Program
 from pgmo.runner.supervision import Supervision
-from pgmo.terminal import say
+from pgmo.terminal import print_message
 from pgmo.world import rank
 
 _PROCESS = os.getpid()
@@ -65,7 +65,7 @@ def finish(
     with suppress(*_OF_CLOSED_STREAMS):
         if not quiet and (supervision.sessions or not ending.code):
             for text in conclusions(supervision):
-                say(text)
+                print_message(text)
     if json_path is not None:
         _write_json(program, ending, supervision, kept, json_path)
     with suppress(*_OF_CLOSED_STREAMS):

@@ -132,8 +132,8 @@ class GrowingJob:
         return vars(self.growth) | {"elements": elements} | ending
 
 
-def matters(growth: StepGrowth, spare: int) -> bool:
-    """Return whether growth matters on a card with `spare` bytes left after the history.
+def is_relevant(growth: StepGrowth, spare: int) -> bool:
+    """Return whether growth is_relevant on a card with `spare` bytes left after the history.
 
     Small growth is left out, such as 512 bytes per step of a list of scalar losses.
     """

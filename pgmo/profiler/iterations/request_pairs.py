@@ -26,7 +26,7 @@ _SHARE = 0.98
 """Minimum share of the shorter iteration's requests that must be paired. Below it, anchors may be
 wrong, so alignment is repeated with a smaller displacement of anchors."""
 
-_NEAR, _AT_HAND = 16, 8
+_SHIFT_DIVISOR, _LEAST_SHIFT = 16, 8
 """Allowed displacement of anchors in the second try (1/16 of the longer iteration) and the third
 (8 requests), in addition to the difference in length."""
 
@@ -55,7 +55,7 @@ def align(reference: Iteration, other: Iteration) -> NDArray[np.int64]:
     difference, longer = abs(len(reference) - len(other)), max(len(reference), len(other))
     best, most = np.full(len(other), UNPAIRED, np.int64), -1
     tried: list[bytes] = []
-    for off in (longer, difference + longer // _NEAR, difference + _AT_HAND):
+    for off in (longer, difference + longer // _SHIFT_DIVISOR, difference + _LEAST_SHIFT):
         rows, gaps = one.anchored(off)
         anchors = rows.tobytes()
         if anchors in tried:  # Equal anchors leave equal gaps.

@@ -54,7 +54,7 @@ RULES: tuple[Callable[[Facts], Hint | None], ...] = (
 )
 """Rules for profiles with a history of requests."""
 
-OF_A_MOMENT: tuple[Callable[[Facts], Hint | None], ...] = (
+RULES_WITHOUT_HISTORY: tuple[Callable[[Facts], Hint | None], ...] = (
     placement.fragmented,
     placement.private_pools,
     peak.optimizer_state,
@@ -69,7 +69,7 @@ def advise(facts: Facts) -> tuple[Hint, ...]:
     as that of reserved bytes, is scaled to the peak of live bytes. If several hints have the same
     title, only the first is returned.
     """
-    rules = RULES if facts.explanation.moment is None else OF_A_MOMENT
+    rules = RULES if facts.explanation.moment is None else RULES_WITHOUT_HISTORY
     hints = [hint for rule in rules if (hint := rule(facts)) is not None]
     hints.sort(
         key=lambda hint: (not hint.is_cause, hint.changes_results, -_live_bytes(hint, facts))

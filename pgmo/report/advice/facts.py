@@ -83,7 +83,7 @@ class Facts:
         """Return bytes as a share of the peak; 0.0 if the peak is 0."""
         return size / self.explanation.peak.size if self.explanation.peak.size else 0.0
 
-    def matters(self, size: int, least: float) -> bool:
+    def is_large(self, size: int, least: float) -> bool:
         """Return whether bytes are at least the share `least` of the peak.
 
         They must also be at least 1 % of the peak and the residents together, because an iteration

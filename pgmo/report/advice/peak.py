@@ -16,7 +16,7 @@ def activations(facts: Facts) -> Hint | None:
     """Return a hint if blocks saved for the backward pass are at least 2/5 of the peak."""
     saved = facts.copies * facts.born("forward") * _dies_in_backward(facts.profile)
     size = facts.size(saved)
-    if not facts.matters(size, 0.4):
+    if not facts.is_large(size, 0.4):
         return None
     return Hint(
         "Activations make the peak",
@@ -51,7 +51,7 @@ def workspace(facts: Facts) -> Hint | None:
     in_convolution = by_tag(profile.tags, profile.tag, lambda tag: "conv" in tag.op)
     held = facts.copies * short * in_convolution
     size = facts.size(held)
-    if not facts.matters(size, 0.1):
+    if not facts.is_large(size, 0.1):
         return None
     return Hint(
         "A convolution's workspace at the peak",
@@ -67,7 +67,7 @@ def gradients_held(facts: Facts) -> Hint | None:
     """Return a hint if blocks of the previous backward pass are at least 1/20 of the peak."""
     held = facts.before * facts.born("backward")
     size = facts.size(held)
-    if not facts.matters(size, 0.05):
+    if not facts.is_large(size, 0.05):
         return None
     return Hint(
         "Gradients of the last iteration at the peak",
@@ -83,7 +83,7 @@ def held_over(facts: Facts) -> Hint | None:
     """Return a hint if other blocks of the previous iteration are at least 1/50 of the peak."""
     held = facts.before * ~facts.born("backward")
     size = facts.size(held)
-    if not facts.matters(size, 0.02):
+    if not facts.is_large(size, 0.02):
         return None
     double = facts.size(held * (facts.copies > 1))
     twice = (

@@ -72,7 +72,7 @@ def two_slots(facts: Facts) -> Hint | None:
     """Return a hint if blocks need two slots and the plan is at least 1/50 above the max load."""
     double = facts.profile.turns == 2
     over = 0 if facts.arena is None else facts.arena - facts.explanation.peak.size
-    if not double.any() or not facts.matters(over, 0.02):
+    if not double.any() or not facts.is_large(over, 0.02):
         return None
     size = facts.size(double.astype(np.int64))
     return Hint(
@@ -92,7 +92,7 @@ def several_streams(facts: Facts) -> Hint | None:
         return None
     apart = sum(use.max_load for use in facts.explanation.streams) - facts.explanation.peak.size
     shared = sum(use.shared_size for use in facts.explanation.streams)
-    if not facts.matters(apart + shared, 0.02):
+    if not facts.is_large(apart + shared, 0.02):
         return None
     used = ""
     if shared:

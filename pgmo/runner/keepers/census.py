@@ -28,7 +28,7 @@ object, and skips further objects."""
 _SECONDS = 5.0
 """CPU time in seconds after which a search stops and returns the places found so far."""
 
-_LEAST_MISSING = 0.1
+_MOST_UNKNOWN = 0.1
 """Maximum share of bytes without a known keeper. Above it, library modules are searched, too."""
 
 _EVERY = 512
@@ -111,7 +111,7 @@ class _Search:
         if not self.stopped and self._missing:
             for tensor, place in lost_tensors(self._found, self._deadline):
                 self._note(tensor, place)
-        if self._missing > _LEAST_MISSING * sum(self._wanted.values()):
+        if self._missing > _MOST_UNKNOWN * sum(self._wanted.values()):
             self._search(of_modules(of_libraries=True))
             self._search_later()
         unknown: dict[str, int] = {}

@@ -287,7 +287,7 @@ class Episode {
       free_one();
       request();
     }
-    sleepers_.get_up(living_);
+    sleepers_.end_sleep(living_);
   }
 
   void add_plan() {

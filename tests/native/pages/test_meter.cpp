@@ -146,9 +146,9 @@ TEST(what_sleeps_is_not_counted_until_it_wakes) {
   const Address b = space.allocate(f.pages(2), 0);
   std::vector<pages::Extent> runs;
   const std::vector<pages::Extent> blocks = {{a, f.pages(3)}, {b, f.pages(2)}};
-  const Sleep sleep = space.lie_down(blocks, runs);
+  const Sleep sleep = space.prepare_sleep(blocks, runs);
   f.device.synchronize();
-  CHECK_EQ(space.fall_asleep(sleep), f.pages(5));
+  CHECK_EQ(space.begin_sleep(sleep), f.pages(5));
   check_usage(space.meter().now(), 0, 2, 0);
   const Address other = space.allocate(f.pages(6), 0);
   CHECK_EQ(space.meter().peak().bytes, f.pages(6));
@@ -157,7 +157,7 @@ TEST(what_sleeps_is_not_counted_until_it_wakes) {
   CHECK(space.deallocate(other));
   runs.clear();
   CHECK(space.wake(sleep, runs));
-  space.get_up(sleep);
+  space.end_sleep(sleep);
   check_usage(space.meter().now(), f.pages(3), 1, f.pages(6));
   CHECK_EQ(space.meter().living(), f.pages(3));
   CHECK(space.deallocate(a));

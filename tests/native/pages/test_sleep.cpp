@@ -18,8 +18,8 @@ using pages::Space;
 namespace {
 
 Sleep put_to_sleep(Space& space, const std::vector<Extent>& blocks, std::vector<Extent>& runs) {
-  const Sleep sleep = space.lie_down(blocks, runs);
-  space.fall_asleep(sleep);
+  const Sleep sleep = space.prepare_sleep(blocks, runs);
+  space.begin_sleep(sleep);
   return sleep;
 }
 
@@ -127,9 +127,9 @@ TEST(who_dies_while_its_page_goes_leaves_nothing_behind) {
   Space space(device, f.properties, f.heuristics);
   const Address a = space.allocate(f.pages(2), 0);
   std::vector<Extent> runs;
-  const Sleep sleep = space.lie_down(std::vector<Extent>{{a, 0}}, runs);
+  const Sleep sleep = space.prepare_sleep(std::vector<Extent>{{a, 0}}, runs);
   device.unmapping = [&] { CHECK(space.deallocate(a)); };
-  (void)space.fall_asleep(sleep);
+  (void)space.begin_sleep(sleep);
   CHECK_EQ(space.statistics().occupied, 0);
   const Address b = space.allocate(f.pages(3), 0);
   CHECK_EQ(b, a);
@@ -140,17 +140,17 @@ TEST(who_dies_while_its_page_goes_leaves_nothing_behind) {
   CHECK(runs.empty());
 }
 
-TEST(who_dies_lying_down_leaves_its_place_to_others) {
+TEST(block_freed_before_sleep_begins_leaves_its_place_to_others) {
   PagesFixture f;
   Space space(f.device, f.properties, f.heuristics);
   const Address a = space.allocate(f.pages(1), 0);
   std::vector<Extent> runs;
-  const Sleep sleep = space.lie_down(std::vector<Extent>{{a, 0}}, runs);
+  const Sleep sleep = space.prepare_sleep(std::vector<Extent>{{a, 0}}, runs);
   CHECK(space.deallocate(a));
   (void)space.give_back(f.pages(1));  // records events
   f.device.synchronize();
   CHECK_EQ(space.give_back(f.pages(1)), f.pages(1));
-  CHECK_EQ(space.fall_asleep(sleep), 0);
+  CHECK_EQ(space.begin_sleep(sleep), 0);
   CHECK_EQ(space.allocate(f.pages(1), 0), a);
 }
 
@@ -160,14 +160,14 @@ TEST(who_comes_to_live_where_another_lay_down_and_died_keeps_its_page) {
   Space space(f.device, f.properties, f.heuristics);
   const Address a = space.allocate(f.pages(1), 0);
   std::vector<Extent> runs;
-  const Sleep sleep = space.lie_down(std::vector<Extent>{{a, 0}}, runs);
+  const Sleep sleep = space.prepare_sleep(std::vector<Extent>{{a, 0}}, runs);
   CHECK(space.deallocate(a));
   (void)space.give_back(0);
   f.device.synchronize();
   const Address b = space.allocate(f.pages(1), 1);  // takes the page of the sleeping block
   const Address c = space.allocate(f.pages(1), 0);
   CHECK_EQ(c, a);
-  CHECK_EQ(space.fall_asleep(sleep), 0);
+  CHECK_EQ(space.begin_sleep(sleep), 0);
   CHECK(f.device.page_at(b) != 0);
   CHECK(f.device.page_at(c) != 0);
 }
@@ -190,7 +190,7 @@ TEST(who_dies_waking_leaves_its_place_once_contents_are_back) {
   CHECK_EQ(again.size(), 1u);
   CHECK_EQ(again[0].address, a);
   CHECK_EQ(again[0].bytes, f.pages(2));
-  space.get_up(sleep);
+  space.end_sleep(sleep);
   CHECK_EQ(space.statistics().occupied, f.pages(1));
   CHECK_EQ(space.allocate(f.pages(2), 0), a);
 }
@@ -202,7 +202,7 @@ TEST(who_wakes_and_gets_up_goes_on_as_before) {
   std::vector<Extent> runs;
   const Sleep sleep = put_to_sleep(space, {{a, 0}}, runs);
   CHECK(space.wake(sleep, runs));
-  space.get_up(sleep);
+  space.end_sleep(sleep);
   CHECK_EQ(space.statistics().occupied, f.pages(1));
   const Address b = space.allocate(f.pages(1) / 2, 0);  // beside it
   CHECK_EQ(b, a + static_cast<Address>(f.pages(1) / 2));
@@ -217,8 +217,8 @@ TEST(who_gets_up_has_lost_nothing) {
   const Address a = space.allocate(f.pages(2), 0);
   const auto page = f.device.page_at(a);
   std::vector<Extent> runs;
-  const Sleep sleep = space.lie_down(std::vector<Extent>{{a, 0}}, runs);
-  space.get_up(sleep);
+  const Sleep sleep = space.prepare_sleep(std::vector<Extent>{{a, 0}}, runs);
+  space.end_sleep(sleep);
   CHECK_EQ(f.device.page_at(a), page);
   CHECK(space.wake(sleep, runs));  // has no effect
   CHECK(space.deallocate(a));

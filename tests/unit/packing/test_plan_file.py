@@ -184,11 +184,11 @@ def test_each_plan_inside_is_checked(program, fields, tmp_path, name):
     put(overlapping)
     with pytest.raises(FileError, match=rf"a\.pgmoplan/{name}\.pgmoplan: blocks 2 and 2 overlap"):
         Plan.load(path)
-    lying = pack("pgmoplan", FORMAT_VERSION, _columns(program), {**fields, "max_load": 1})
-    put(lying)
+    wrong = pack("pgmoplan", FORMAT_VERSION, _columns(program), {**fields, "max_load": 1})
+    put(wrong)
     with pytest.raises(FileError, match=rf"/{name}\.pgmoplan: declares a max load of 1"):
         Plan.load(path)
-    nested = pack("pgmoplan", FORMAT_VERSION, _columns(program), fields, {"other-1": lying})
+    nested = pack("pgmoplan", FORMAT_VERSION, _columns(program), fields, {"other-1": wrong})
     put(nested)
     with pytest.raises(FileError, match=rf"/{name}\.pgmoplan: member 'other-1\.pgmoplan' is not"):
         Plan.load(path)

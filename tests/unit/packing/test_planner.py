@@ -286,7 +286,7 @@ def test_blocks_of_some_size_are_packed_by_themselves_above_all_others():
     profile = Profile.from_columns(
         size=[64, 6400, 64, 6400, 128], start=[0, 1, 2, 3, 4], end=[2, 2, 4, 4, 5], ticks=5
     )
-    made = plan_profile(profile, PlanningOptions(alignment=64, apart_from=6000))
+    made = plan_profile(profile, PlanningOptions(alignment=64, sparse_from=6000))
     large = made.size >= 6000
     assert made.offset[large].tolist() == [128, 128]  # no overlap in time
     assert (made.offset + made.size)[~large].max() <= 128

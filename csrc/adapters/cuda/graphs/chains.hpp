@@ -98,7 +98,7 @@ class Chains {
       return std::find(alive.begin(), alive.end(), block) != alive.end();
     });
     for (GraphPlace* place : places_under(chain, chain.living, mappings_.page()))
-      place->left = true;
+      place->freed_outside = true;
     chain.living.clear();
     chain.capturing = true;
     chain.captures.push_back({graph});
@@ -149,10 +149,10 @@ class Chains {
     for_each_place(chain, [&](GraphPlace& place) {
       const auto& now = capture.alive;
       const bool lives = std::binary_search(now.begin(), now.end(), &place);
-      if (place.alive && !lives && !place.left) capture.closes.push_back(&place);
+      if (place.alive && !lives && !place.freed_outside) capture.closes.push_back(&place);
       place.alive = lives;
-      place.undecided = !place.own && (lives || place.left);
-      place.kept = place.kept || lives || place.left;
+      place.undecided = !place.own && (lives || place.freed_outside);
+      place.kept = place.kept || lives || place.freed_outside;
       chain.undecided = chain.undecided || place.undecided;
     });
     // Other chains may have been replayed during the capture. So wait for their work, and move live
@@ -351,7 +351,7 @@ class Chains {
     std::vector<GraphPlace*> survivors;
     std::vector<GraphPlace*> unshared;  // temporaries whose page no other chain shares
     for_each_place(chain, [&](GraphPlace& place) {
-      if (place.undecided && (place.alive || place.left)) {
+      if (place.undecided && (place.alive || place.freed_outside)) {
         survivors.push_back(&place);
       } else if (!place.own && !place.open && !place.page->lent && !place.page->shared()) {
         unshared.push_back(&place);

@@ -28,12 +28,12 @@ struct GraphPlace {
   Address address;
   Chain* chain;
   GraphPage* page = nullptr;
-  bool own = false;        // no other pool may use the page, ever
-  bool alive = false;      // a block lay here at the end of the last capture
-  bool left = false;       // the program freed a block here between two captures
-  bool undecided = false;  // alive or left, since the last decision
-  bool open = false;       // has contents that a later graph of the chain reads
-  bool kept = false;       // was alive or left at the end of any capture
+  bool own = false;            // no other pool may use the page, ever
+  bool alive = false;          // a block lay here at the end of the last capture
+  bool freed_outside = false;  // the program freed a block here between two captures
+  bool undecided = false;      // alive or freed outside, since the last decision
+  bool open = false;           // has contents that a later graph of the chain reads
+  bool kept = false;           // was alive or freed outside, at the end of any capture
 
   // Return whether contents here are, or may be, read before the next replay writes them.
   bool has_contents() const noexcept { return open || undecided; }

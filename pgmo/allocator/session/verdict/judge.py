@@ -19,9 +19,9 @@ iteration that shows late frees. After fewer iterations, the verdict states what
 this number on, the verdict states that no iteration could be planned yet."""
 
 
-def judge(summary: Summary, baseline: Baseline | None = None, delegates: str = "") -> Verdict:
-    """Return the current verdict on a session; `delegates` says why the session has no slots."""
-    reason = delegates or _why_no_slots(summary)
+def judge(summary: Summary, baseline: Baseline | None = None, no_slots: str = "") -> Verdict:
+    """Return the current verdict on a session; `no_slots`: why the session has no slots."""
+    reason = no_slots or _why_no_slots(summary)
     if baseline is not None:
         return judge_device(baseline, reason=reason, since=summary.since)
     sentence, taken, live = _of_slots(summary)

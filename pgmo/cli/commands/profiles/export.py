@@ -24,7 +24,7 @@ from pgmo.cli.terminal.output import as_command, print_json, print_wrote
 from pgmo.errors import OptionError
 from pgmo.files.replacement import replace_file
 from pgmo.removed import FORMATS
-from pgmo.terminal import say
+from pgmo.terminal import print_message
 
 if TYPE_CHECKING:
     from pgmo.packing.plan import Plan
@@ -132,7 +132,7 @@ def run(arguments: argparse.Namespace) -> int:
             written = {"file": str(target), "format": to, "bytes": len(data), "blocks": len(source)}
             print_json({**written, "notes": notes})
     for note in notes:
-        say(f"Note: {note}")
+        print_message(f"Note: {note}")
     if arguments.output != "-":
         print_wrote([target], _next(to, path, target))
     return 0
@@ -176,15 +176,15 @@ def _write_profiles(arguments: argparse.Namespace) -> int:
         )
         for name, text in notes.items():
             if name not in ("source", "events"):
-                say(f"Note: {name}: {text}")
+                print_message(f"Note: {name}: {text}")
         pools = None if profile.trace is None else find_private_pools(profile.trace)
         if pools is not None:
-            say("\n".join(pools.lines()))
+            print_message("\n".join(pools.lines()))
     if arguments.json:
         print_json({"source": str(source), "profiles": written})
     moment = find_moment(profiles[0])
     if moment is not None:
-        say(moment.sentences())
+        print_message(moment.sentences())
         print_wrote(targets, as_command("pgmo stats", targets[0], "--by", "file"))
     else:
         print_wrote(targets, as_command("pgmo plan", targets[0]))

@@ -17,7 +17,7 @@ from pgmo.cli.targets import check_number, check_suffix, check_targets
 from pgmo.cli.terminal.output import as_command, print_json, print_wrote
 from pgmo.errors import FileError, OptionError
 from pgmo.removed import TABLES
-from pgmo.terminal import say
+from pgmo.terminal import print_message
 
 if TYPE_CHECKING:
     from pgmo.packing.csv_file import BlockTable
@@ -110,7 +110,7 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         print("\n".join(lines))
     if made.interrupted and not made.optimal:
-        say("interrupted: this is the best plan found so far")
+        print_message("interrupted: this is the best plan found so far")
     if target is None:
         print_wrote([], as_command("pgmo plan", source, "-o", source.with_suffix(".plan.csv")))
     else:

@@ -15,7 +15,7 @@ from pgmo.cli.targets import check_targets, next_to, refuse_our_suffix
 from pgmo.cli.terminal.output import as_command, print_json, print_wrote
 from pgmo.errors import OptionError, PgmoError
 from pgmo.files.replacement import replace_file
-from pgmo.terminal import say
+from pgmo.terminal import print_message
 
 if TYPE_CHECKING:
     from pgmo.packing.plan import Plan
@@ -81,7 +81,7 @@ def _page(arguments: argparse.Namespace, profile: "Profile") -> tuple[str, dict[
     title = arguments.title or profile.meta.model or source.stem
     pools = None if profile.trace is None else find_private_pools(profile.trace)
     if pools is not None:
-        say("\n".join(pools.lines()))
+        print_message("\n".join(pools.lines()))
     fields = {
         "blocks": len(profile),
         "max_load": profile.max_load(),
@@ -103,13 +103,13 @@ def _plan_beside(source: Path, profile: "Profile") -> "Plan | None":
     try:
         plan = Plan.load(path) if path.exists() else None
     except PgmoError as error:
-        say(f"{error}\n{_FAST_PLAN}; to replace the file, run {again} --force`")
+        print_message(f"{error}\n{_FAST_PLAN}; to replace the file, run {again} --force`")
         return None
     if plan is None:
-        say(f"There is no {path}. {_FAST_PLAN}; to search for a better one, run {again}`")
+        print_message(f"There is no {path}. {_FAST_PLAN}; to search for a better one, run {again}`")
         return None
     if plan_of(profile, plan) is None:
-        say(
+        print_message(
             f"{path} belongs to another profile. {_FAST_PLAN}; to replace the file, run "
             f"{again} --force`"
         )

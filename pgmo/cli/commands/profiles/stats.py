@@ -30,7 +30,7 @@ from pgmo.cli.terminal.holders import print_holders, print_table
 from pgmo.cli.terminal.output import as_command, console, print_json, print_text, print_wrote
 from pgmo.errors import OptionError
 
-_OF_RANKS = ("peak_live", "reserved", "stuck", "retries", "from_plan", "growth")
+_RANK_FIGURES = ("peak_live", "reserved", "stuck", "retries", "from_plan", "growth")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -116,11 +116,11 @@ def _ranks(arguments: argparse.Namespace) -> int:
     differing = {one.rank for one in differences}
     print_table(
         out,
-        ("rank", *(name.replace("_", " ") for name in _OF_RANKS), "file"),
+        ("rank", *(name.replace("_", " ") for name in _RANK_FIGURES), "file"),
         [
             (
                 f"{one.rank} *" if one.rank in differing else str(one.rank),
-                *(format_figure(name, one.figures[name]) for name in _OF_RANKS),
+                *(format_figure(name, one.figures[name]) for name in _RANK_FIGURES),
                 one.file,
             )
             for one in ranks

@@ -22,7 +22,7 @@ from pgmo.cli.targets import check_number, check_targets, refuse_our_suffix
 from pgmo.cli.terminal.output import as_command, console, print_json, print_wrote
 from pgmo.errors import OptionError
 from pgmo.runner.program import Program
-from pgmo.terminal import say
+from pgmo.terminal import print_message
 
 if TYPE_CHECKING:
     from pgmo.fit.ask import Question
@@ -158,7 +158,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _notify(text: str) -> None:
-    say(f"pgmo fit: {text}")
+    print_message(f"pgmo fit: {text}")
 
 
 def _run_table(arguments: argparse.Namespace, card: Card) -> int:

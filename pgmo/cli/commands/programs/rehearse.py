@@ -25,7 +25,7 @@ from pgmo.cli.targets import check_number, check_targets
 from pgmo.cli.terminal.output import console, print_json, print_wrote
 from pgmo.errors import OptionError
 from pgmo.runner.program import Program
-from pgmo.terminal import say
+from pgmo.terminal import print_message
 from pgmo.units import format_bytes
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ def run(arguments: argparse.Namespace) -> int:
         for line in lines(answer, arguments.script, card, arguments.way):
             out.print(line, markup=False, soft_wrap=True)
     if arguments.quiet and answer.error and not arguments.json:
-        say(answer.error)
+        print_message(answer.error)
     wrote = [one for one in (answer.profile, answer.plan) if one is not None and one.exists()]
     again = None
     if answer.plan is not None and answer.fits and arguments.world == 1:

@@ -27,7 +27,7 @@ from pgmo.share.handshake import status
 from pgmo.share.protocol import MOST_PRIORITY
 from pgmo.share.schedule import Rules
 from pgmo.share.starting import listens
-from pgmo.terminal import say
+from pgmo.terminal import print_message
 from pgmo.units import format_bytes, parse_bytes
 
 
@@ -148,7 +148,7 @@ def _serve(
         for one in (signal.SIGINT, signal.SIGTERM):
             signal.signal(one, lambda _number, _frame: broker.stop())
         if not quiet:
-            say(f"serving at {address}; in other shells: export {VARIABLE}={address}")
+            print_message(f"serving at {address}; in other shells: export {VARIABLE}={address}")
         broker.run()
     return 0
 

@@ -30,13 +30,13 @@ from pgmo.units import format_bytes
 LEAST_SHARE = 0.8
 """Minimum share of all requests that the iterations must cover."""
 
-_MOST_LEFT = 4
+_KEPT_DIVISOR = 4
 """An iteration may keep and free at most its load divided by this number, in bytes in total."""
 
 _LONGEST = 3
 """Maximum length of the first and last piece in iterations; longer pieces are not compared."""
 
-_NEAR = 100
+_PEAK_DIVISOR = 100
 """The recorded peak may exceed the peak of the iterations by their load divided by this number."""
 
 
@@ -57,7 +57,7 @@ def objection(
     if refusal:
         return refusal
     left, load = _bytes_kept(trace, pieces, profile), profile.max_load()
-    if _MOST_LEFT * left > load and not is_training:
+    if _KEPT_DIVISOR * left > load and not is_training:
         return (
             f"each adds or frees {format_bytes(left)} and uses {format_bytes(load)}, as layers do"
         )
@@ -99,7 +99,7 @@ def _against_peak(trace: Trace, period: Period, load: int) -> str:
     stop = requests[period.stop] if period.stop < len(requests) else len(trace)
     inside = int(live_bytes(trace)[requests[period.start] : stop].max())
     peak = live_peak(trace)
-    if peak - inside > load // _NEAR:
+    if peak - inside > load // _PEAK_DIVISOR:
         return (
             f"the recorded peak of {format_bytes(peak)} lies outside them; inside, the peak is "
             f"{format_bytes(inside)}"

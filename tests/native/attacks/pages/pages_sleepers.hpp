@@ -44,10 +44,10 @@ class Sleepers {
       sleeping_.push_back(living.back());
       living.pop_back();
     }
-    number_ = space_.lie_down(extents, runs);
+    number_ = space_.prepare_sleep(extents, runs);
     slept_ += !runs.empty();
-    if (random.chance(0.2)) space_.get_up(number_);
-    (void)space_.fall_asleep(number_);
+    if (random.chance(0.2)) space_.end_sleep(number_);
+    (void)space_.begin_sleep(number_);
     if (random.chance(0.3)) space_.forget_peak();
     return runs;
   }
@@ -68,7 +68,7 @@ class Sleepers {
 
   // End the sleep after the contents were restored. Require that no other block has entered the
   // woken pages before.
-  void get_up(const std::vector<Block>& living) {
+  void end_sleep(const std::vector<Block>& living) {
     for (const auto& [held, plan] : living) {
       const bool there = std::any_of(rising_.begin(), rising_.end(), [&](const auto& run) {
         return held.where.address < run.end() && run.address < held.where.end();
@@ -80,7 +80,7 @@ class Sleepers {
     }
     rising_.clear();
     rose_.clear();
-    space_.get_up(number_);
+    space_.end_sleep(number_);
   }
 
   // Remove a random sleeping block, and return it.

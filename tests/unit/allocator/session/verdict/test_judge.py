@@ -118,7 +118,7 @@ def test_the_share_from_slots_is_of_the_whole_run():
 
 
 @pytest.mark.parametrize(
-    ("counters", "delegates", "reason"),
+    ("counters", "no_slots", "reason"),
     [
         (Summary(1, 1, 0), "", "iterations so far: 1"),
         (Summary(3, 3, 0), "", "a plan usually needs a first iteration, two that agree"),
@@ -127,11 +127,11 @@ def test_the_share_from_slots_is_of_the_whole_run():
         (Summary(4, 4, 0, plans=1), "", "no iteration has followed its plan yet"),
     ],
 )
-def test_a_session_without_slots_says_why(counters, delegates, reason):
-    alone = judge(counters, None, delegates)
+def test_a_session_without_slots_says_why(counters, no_slots, reason):
+    alone = judge(counters, None, no_slots)
     assert reason in alone.reason
     assert str(alone) == "no block was served from a slot"
-    with_model = judge(counters, FIGURES, delegates)
+    with_model = judge(counters, FIGURES, no_slots)
     assert reason in with_model.reason
     assert "23 % less" in str(with_model)
     assert f"plan       none: {with_model.reason}" in str(replace(counters, verdict=with_model))

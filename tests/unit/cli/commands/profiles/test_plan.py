@@ -187,5 +187,5 @@ def test_the_defaults_are_those_of_planning():
     add_arguments(parser)
     given = vars(parser.parse_args(["a.pgmoprof"]))
     defaults = asdict(PlanningOptions())
-    del defaults["apart_from"]  # sessions set it; the command has no option for it
+    del defaults["sparse_from"]  # sessions set it; the command has no option for it
     assert {name: given[name] for name in defaults} == defaults
