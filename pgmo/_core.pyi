@@ -16,15 +16,14 @@ __all__: list[str] = [
     "Step",
     "UNCUTTABLE",
     "baseline_api",
+    "begin_sleep",
     "call_before_operators",
     "count_shared_pages",
     "end_blocks",
+    "end_sleep",
     "engine_api",
-    "begin_sleep",
     "first_overlap",
     "forget_peak",
-    "end_sleep",
-    "prepare_sleep",
     "max_load",
     "min_cut",
     "next_tag_generation",
@@ -34,6 +33,7 @@ __all__: list[str] = [
     "pages_api",
     "pair_by_anchors",
     "pair_in_gaps",
+    "prepare_sleep",
     "set_tag",
     "solve",
     "tag_end",
@@ -274,6 +274,7 @@ class Replay:
     ) -> None: ...
 
 def baseline_api() -> int: ...
+def begin_sleep(space: int, sleep: int) -> int: ...
 def call_before_operators(begin: typing.Any, main_thread: int) -> None: ...
 def count_shared_pages(
     arena: numpy.typing.NDArray[numpy.int64],
@@ -284,8 +285,8 @@ def count_shared_pages(
     ticks: int,
 ) -> int: ...
 def end_blocks() -> None: ...
+def end_sleep(space: int, sleep: int) -> None: ...
 def engine_api() -> int: ...
-def begin_sleep(space: int, sleep: int) -> int: ...
 def first_overlap(
     begin: numpy.typing.NDArray[numpy.int64],
     end: numpy.typing.NDArray[numpy.int64],
@@ -293,10 +294,6 @@ def first_overlap(
     high: numpy.typing.NDArray[numpy.int64],
 ) -> tuple[int, int] | None: ...
 def forget_peak(space: int) -> None: ...
-def end_sleep(space: int, sleep: int) -> None: ...
-def prepare_sleep(
-    space: int, blocks: collections.abc.Sequence[tuple[int, int]]
-) -> tuple[int, list[tuple[int, int]]]: ...
 def max_load(
     size: numpy.typing.NDArray[numpy.int64],
     lower: numpy.typing.NDArray[numpy.int64],
@@ -342,6 +339,9 @@ def pair_in_gaps(
     gaps: numpy.typing.NDArray[numpy.int64],
     row: numpy.typing.NDArray[numpy.int64],
 ) -> None: ...
+def prepare_sleep(
+    space: int, blocks: collections.abc.Sequence[tuple[int, int]]
+) -> tuple[int, list[tuple[int, int]]]: ...
 def set_tag(tag: int, generation: int) -> None: ...
 def solve(
     method: str,
