@@ -78,18 +78,20 @@ class Program:
             FileError: if the module, or the directory's `__main__.py`, cannot be found or run.
         """
         sys.argv = [self.target, *self.arguments]
+        began = False
         try:
             # Tracebacks of the program begin in this block, even if compiling fails.
             code = self._load(step_on)
+            began = True
             if step_on is not None:
                 step_on.attach()
             exec(code, sys.modules["__main__"].__dict__)
             _await_threads()
         except SystemExit as ended:
             return Ending(_exit_code(ended), None)
-        except FileError:
-            raise
         except BaseException as error:
+            if isinstance(error, FileError) and not began:
+                raise
             return Ending(130 if isinstance(error, KeyboardInterrupt) else 1, error)
         return Ending(0, None)
 

@@ -40,10 +40,9 @@ class AdapterLibrary:
         try:
             self._library = ctypes.CDLL(str(path))
         except OSError as error:
-            raise AdapterError(
-                f"cannot load the adapter for {what}: {str(error).replace(str(path), str(kept))}. "
-                f"Delete {kept} to have it compiled again."
-            ) from error
+            remedy = f". Delete {kept} to have it compiled again." if kept.exists() else ""
+            reason = str(error).replace(str(path), str(kept))
+            raise AdapterError(f"cannot load the adapter for {what}: {reason}{remedy}") from error
 
     def call(self, function: str, *arguments: object) -> None:
         """Call a function that may fail. If it fails, raise `AdapterError` with its message."""

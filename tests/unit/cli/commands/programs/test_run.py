@@ -87,6 +87,7 @@ except ZeroDivisionError as error:
     "a syntax error": "def f(:\n",
     "a missing module": "import no_such_module\n",
     "a broken module": "import broken\n",
+    "an error of pgmo": "from pgmo.errors import FileError\nraise FileError('gone')\n",
     "spawned and forked children": """
 import multiprocessing
 def square(x):

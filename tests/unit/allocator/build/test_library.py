@@ -1,0 +1,22 @@
+"""Errors of an adapter that cannot be loaded."""
+
+import pytest
+
+from pgmo.allocator.build.library import AdapterLibrary
+from pgmo.errors import AdapterError
+
+
+def test_a_damaged_library_is_to_be_deleted(tmp_path):
+    opened, kept = tmp_path / "opened.so", tmp_path / "kept.so"
+    opened.write_bytes(b"damaged")
+    kept.write_bytes(b"damaged")
+    with pytest.raises(AdapterError) as error:
+        AdapterLibrary(opened, "a test", kept)
+    assert f"Delete {kept} to have it compiled again" in str(error.value)
+    assert str(opened) not in str(error.value)
+
+
+def test_a_missing_library_is_not_to_be_deleted(tmp_path):
+    with pytest.raises(AdapterError, match="cannot load the adapter for a test") as error:
+        AdapterLibrary(tmp_path / "missing.so", "a test")
+    assert "Delete" not in str(error.value)
