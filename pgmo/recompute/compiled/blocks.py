@@ -230,5 +230,15 @@ def _function(module: fx.GraphModule, segment: Segment) -> fx.GraphModule:
     }
     for node in segment.nodes:
         copies[node] = graph.node_copy(node, copies.__getitem__)
-    graph.output(tuple(copies[segment.nodes[number]] for number in segment.results))
+    inside = {*segment.nodes}
+    results = []
+    for number in segment.results:
+        node = segment.nodes[number]
+        result = copies[node]
+        if not inside.isdisjoint(node.users):
+            # The view separates the gradient that comes from outside from that of the inner uses.
+            result = graph.call_method("view_as", (result, result))
+            result.meta = dict(node.meta)
+        results.append(result)
+    graph.output(tuple(results))
     return fx.GraphModule(module, graph)

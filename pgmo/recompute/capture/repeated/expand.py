@@ -68,7 +68,8 @@ class _Original:
             raise NotAlikeError(f"{self.path}: {error} is not in the graph") from None
         known = {*self.inputs, *(one for one in self.tangents if one is not None)}
         for node in (*self.forward, *self.backward):
-            if node.op != "call_function" or not known.issuperset(node.all_input_nodes):
+            is_copyable = node.op == "call_function" or _is_constant(node)
+            if not is_copyable or not known.issuperset(node.all_input_nodes):
                 raise NotAlikeError(f"{self.path}: {node.name} reads an outside value")
             if CUSTOM in node.meta:
                 raise NotAlikeError(f"{self.path}: {node.name} belongs to a custom function")
@@ -87,6 +88,15 @@ class _Original:
         for node in inside:
             if node not in results and node not in made and not inside.issuperset(node.users):
                 raise NotAlikeError(f"{self.path}: {node.name} is read outside of the block")
+
+
+def _is_constant(node: fx.Node) -> bool:
+    """Return whether a node is a constant tensor, such as `torch.tensor([])` in a block.
+
+    Alike blocks have equal constants, because they have equal operators and arguments.
+    """
+    module = node.graph.owning_module
+    return node.op == "get_attr" and isinstance(getattr(module, str(node.target), None), Tensor)
 
 
 def _refuse_others(

@@ -98,6 +98,26 @@ class Collected(Deep):
         return self.leave(x).square().mean() + torch.stack(seen).mean()
 
 
+class Caching(Block):
+    """A block that extends an empty cache and reads it, as layers of language models do."""
+
+    def forward(self, x, seen):
+        x = torch.cat([torch.tensor([]), x])
+        seen.append(x)
+        return super().forward(x)
+
+
+class Cached(Deep):
+    """A model that returns the caches next to its loss."""
+
+    def forward(self, x):
+        seen = []
+        x = self.enter(x)
+        for one in self.layers:
+            x = one(x, seen)
+        return self.leave(x).square().mean(), seen
+
+
 class InPlace(Block):
     def forward(self, x):
         x.mul_(0.5)
@@ -161,6 +181,21 @@ def test_blocks_may_leave_tensors_elsewhere():
 
 
 @pytest.mark.slow
+def test_blocks_may_read_what_they_leave_elsewhere():
+    check(deep(Collected, Caching), 3)
+
+
+def test_results_without_gradients_may_be_read_within_a_block():
+    model = deep(Cached, Caching)
+    plain = copy.deepcopy(model)
+    made, _, written = captured(model, budget=0.6, planner=proposed)
+    assert written == 3
+    for one in (made, plain):
+        torch.manual_seed(1)
+        one(X)[0].backward()
+    assert same([p.grad for p in made.parameters()], [p.grad for p in plain.parameters()])
+
+
 def test_a_block_that_reads_another_number_is_traced_by_itself():
     model = deep(count=7)
     model.layers[3].attention.scale = 0.25
