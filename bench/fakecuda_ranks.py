@@ -10,8 +10,8 @@ process group stands for the other ranks.
 GPT-2 medium with AdamW runs under every contender, each in a process of its own on a card of
 141 GiB: PyTorch's default allocator, expandable segments, pgmo's pages without a session, a session
 of pgmo opened around the loop, and pages from the start with a session around the loop, as in `pgmo
-run`. Efficiency is the peak of live bytes over that of the card, over the whole run and in its last
-third, in which a plan is replayed. Live bytes are those that the program requested, without an
+run`. Efficiency is the peak of live bytes divided by the card's peak. It is given for the whole run,
+and for its last third, in which a plan is replayed. Live bytes are those that the program requested, without an
 allocator's rounding. For the whole run, live bytes come from the default allocator's run. For the
 last third, the smaller live bytes of the default allocator's run and the contender's run count.
 
@@ -20,11 +20,12 @@ streams lag: no stream does any work before the iteration has been submitted, an
 a page from one stream to another is a wait. A GPU is between both extremes. Worlds beyond 64 run
 without lag only. *Waits added* are waits that the program's own events do not imply.
 
-The program's events order the lifetimes of several streams only in part. *Order* is how far the
+The program's events determine only in part which of two blocks on different streams ends first.
+*Order* is how far the
 ordered load is above the max load (`pgmo.packing.ordered_load`): a plan that adds no waits cannot
 be smaller than the ordered load. *Gap* is how far the pages of the plan are above the ordered load.
-*Bound / reserved* is a lower bound of the card's peak, divided by the peak. The bound is the live
-bytes plus the difference of ordered load and max load.
+*Bound / reserved* is a bound divided by the card's peak. The bound is the live bytes plus the
+difference of ordered load and max load. The peak may be below it if streams wait for pages.
 
 The result is written after each case, and each row has the time of its measurement. `--keep` keeps
 the rows of other cases in the file.

@@ -79,7 +79,7 @@ class Replay {
   std::vector<Index> producer_;  // of each of these values; -1 if pinned
   std::vector<Bytes> written_;   // by each operation, workspace included
   std::vector<Bytes> at_;        // bytes of all other values while an operation runs
-  std::vector<Bytes> before_;    // bytes of all other values while a rerun before it runs
+  std::vector<Bytes> before_;    // bytes of all other values in reruns before an operation
   std::vector<std::uint8_t> needed_;
 
   // Return the seconds that operations wait for transfers.

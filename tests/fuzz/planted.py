@@ -1,4 +1,4 @@
-"""Worker with inputs that raise, hang, crash and exhaust memory, which must be noticed."""
+"""Worker with faults that must be noticed: it raises, hangs, crashes, or takes too much memory."""
 
 import json
 import os

@@ -8,9 +8,9 @@
 //
 // With p = 0, the order is by lifetime, as in Sekiyama et al.; with p = 1, by area. An attempt
 // perturbs part of the keys, slightly or strongly, or swaps the keys of a few pairs of blocks. Some
-// attempts drop the learned gains first. A block above the target gets a larger key, as in squeaky
-// wheel optimisation (Joslin and Clements 1999). Worse orders are accepted with a probability that
-// falls with the loss: annealing, as in Imanishi and Xu (ISMM 2024).
+// attempts drop the learned gains first, and perturb all keys. A block above the target gets a
+// larger key, as in squeaky wheel optimisation (Joslin and Clements 1999). Worse orders are accepted
+// with a probability that falls with the loss: annealing, as in Imanishi and Xu (ISMM 2024).
 
 #pragma once
 
@@ -66,7 +66,7 @@ class OrderSearch {
   std::vector<BlockId> outstanding_;  // blocks above the target in the last attempt
   Bytes current_ = kUnknown;          // arena of the current order
   Bytes arena_ = kUnknown;            // arena of the best packing
-  Bytes target_ = kUnknown;           // arena that the next attempts are to fall below
+  Bytes target_ = kUnknown;           // least arena of other searches; attempts aim below it
   Offsets best_;
   std::uint64_t work_ = 0;
 

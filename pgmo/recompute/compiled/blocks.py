@@ -181,7 +181,10 @@ def _groups(nodes: list[fx.Node]) -> Iterator[list[Segment]]:
 
 
 def _segment(nodes: list[fx.Node], level: int) -> Segment | None:
-    """Return the segment of nodes; None if they are few, or no contiguous function of tensors."""
+    """Return the segment of nodes.
+
+    Return None if they are few or not contiguous, or if an input or a result is not a tensor.
+    """
     if len(nodes) < _LEAST_NODES:
         return None
     numbers = {node: number for number, node in enumerate(nodes)}
@@ -236,7 +239,7 @@ def _function(module: fx.GraphModule, segment: Segment) -> fx.GraphModule:
         node = segment.nodes[number]
         result = copies[node]
         if not inside.isdisjoint(node.users):
-            # The view separates the gradient that comes from outside from that of the inner uses.
+            # With a view, autograd computes the gradient of outside uses by itself.
             result = graph.call_method("view_as", (result, result))
             result.meta = dict(node.meta)
         results.append(result)

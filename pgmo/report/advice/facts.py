@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pgmo.report.summary import Explanation
 
 LEAST_SAVING = 0.1
-"""Minimum share of the peak that a fix must save. Below it, there is no hint."""
+"""Minimum share of the peak that the fix of a cause must save. Leaks have no minimum."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,8 @@ class Hint:
     Args:
         title: a few words.
         text: the observation with its figures, and the advice.
-        bytes: bytes that the fix saves, if the hint is a cause; else an upper bound on the saving.
+        bytes: bytes that the fix saves, if the hint is a cause; else the bytes by which hints are
+            sorted.
         is_cause: whether the cause is known. Except for leaks, the saving of its fix was computed.
         peak: bytes of the peak that a cause lowers, such as the peak of reserved bytes; 0 for the
             peak of live bytes.

@@ -1,6 +1,6 @@
 """Expansion of stand-in operators to copies of a traced block's nodes.
 
-A block is a repeated submodule. One block is traced. A stand-in operator replaces each other block.
+A block is a repeated submodule. One block is traced. A stand-in operator replaces each of the others.
 
 block(x2, w2)     ->    norm  mul  sum  gelu ...      of x2 and w2
 backward(g2)      ->    gelu_backward  mm ...         of g2 and the values above
@@ -70,7 +70,9 @@ class _Original:
         for node in (*self.forward, *self.backward):
             is_copyable = node.op == "call_function" or _is_constant(node)
             if not is_copyable or not known.issuperset(node.all_input_nodes):
-                raise NotAlikeError(f"{self.path}: {node.name} reads an outside value")
+                raise NotAlikeError(
+                    f"{self.path}: {node.name} cannot be copied, or reads an outside value"
+                )
             if CUSTOM in node.meta:
                 raise NotAlikeError(f"{self.path}: {node.name} belongs to a custom function")
             known.add(node)
@@ -217,7 +219,7 @@ class _Copy:
             assert isinstance(number, int)
             made = self._written[item] = self._nodes[results[number]]
             item.replace_all_uses_with(made)
-            if item in self._nodes:  # The original's input is this block's result.
+            if item in self._nodes:  # This result is also an input of the traced block.
                 self._nodes[made] = self._nodes[item]
             graph.erase_node(item)
         graph.erase_node(at)
