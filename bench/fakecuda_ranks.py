@@ -10,10 +10,11 @@ process group stands for the other ranks.
 GPT-2 medium with AdamW runs under every contender, each in a process of its own on a card of
 141 GiB: PyTorch's default allocator, expandable segments, pgmo's pages without a session, a session
 of pgmo opened around the loop, and pages from the start with a session around the loop, as in `pgmo
-run`. Efficiency is the peak of live bytes divided by the card's peak. It is given for the whole run,
-and for its last third, in which a plan is replayed. Live bytes are those that the program requested, without an
-allocator's rounding. For the whole run, live bytes come from the default allocator's run. For the
-last third, the smaller live bytes of the default allocator's run and the contender's run count.
+run`. Efficiency is the peak of live bytes divided by the card's peak. It is given for the whole
+run, and for its last third, in which a plan is replayed. Live bytes are those that the program
+requested, without an allocator's rounding. For the whole run, live bytes come from the default
+allocator's run. For the last third, the smaller live bytes of the default allocator's run and the
+contender's run count.
 
 On the stub all work is done at once, so no stream waits. So pgmo's contenders also run while all
 streams lag: no stream does any work before the iteration has been submitted, and each hand-over of

@@ -9,8 +9,8 @@
 // With p = 0, the order is by lifetime, as in Sekiyama et al.; with p = 1, by area. An attempt
 // perturbs part of the keys, slightly or strongly, or swaps the keys of a few pairs of blocks. Some
 // attempts drop the learned gains first, and perturb all keys. A block above the target gets a
-// larger key, as in squeaky wheel optimisation (Joslin and Clements 1999). Worse orders are accepted
-// with a probability that falls with the loss: annealing, as in Imanishi and Xu (ISMM 2024).
+// larger key, as in squeaky wheel optimisation (Joslin and Clements 1999). Worse orders are
+// accepted with a probability that falls with the loss: annealing (Imanishi and Xu, ISMM 2024).
 
 #pragma once
 

@@ -1,6 +1,7 @@
 """Expansion of stand-in operators to copies of a traced block's nodes.
 
-A block is a repeated submodule. One block is traced. A stand-in operator replaces each of the others.
+A block is a repeated submodule. One block is traced. A stand-in operator replaces each of the
+others.
 
 block(x2, w2)     ->    norm  mul  sum  gelu ...      of x2 and w2
 backward(g2)      ->    gelu_backward  mm ...         of g2 and the values above
