@@ -13,12 +13,13 @@ import operator
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+import torch
 from torch import Tensor, fx
 
 from pgmo.recompute.capture.compat import flatten, traced_graph, without_tracing
 from pgmo.recompute.capture.repeated import stand_in
 from pgmo.recompute.capture.repeated.expand import expand
-from pgmo.recompute.capture.repeated.template import NotAlikeError, Template, TensorMetadata
+from pgmo.recompute.capture.repeated.template import Template, TensorMetadata
 
 LEAST = 3
 """Minimum number of equal blocks of which only one is traced. Fewer blocks are all traced."""
@@ -61,13 +62,13 @@ class _Kind:
 class RepeatedSegments:
     """Repeated blocks of one graph during its capture.
 
+    If tracing shows that blocks differ, or cannot be copied, it ends with an error.
+
     Attributes:
         module: the graph, with each repeated block as one call.
-        differ: whether tracing has shown that blocks differ.
     """
 
     def __init__(self, module: fx.GraphModule) -> None:
-        self.differ = False
         self._kinds: list[_Kind] = []
         self.module = module
         groups = list(_groups([node for node in module.graph.nodes if node.op in _CALLS]))
@@ -75,16 +76,12 @@ class RepeatedSegments:
             self.module = self._shortened(module, groups)
 
     def __bool__(self) -> bool:
-        return bool(self._kinds) and not self.differ
+        return bool(self._kinds)
 
     def expand(self, joint: fx.GraphModule) -> None:
         """Replace stand-in operators by copies of traced nodes; NotAlikeError if blocks differ."""
-        try:
-            with without_tracing():
-                expand(joint)
-        except NotAlikeError:
-            self.differ = True
-            raise
+        with without_tracing():
+            expand(joint)
 
     def _shortened(self, module: fx.GraphModule, groups: list[list[Segment]]) -> fx.GraphModule:
         graph = fx.Graph()
@@ -116,20 +113,16 @@ class RepeatedSegments:
 
     def _call(self, number: int, place: int, *given: Tensor) -> tuple[Tensor, ...]:
         kind = self._kinds[number]
-        try:
-            if traced_graph() is None:
-                if kind.results is None:
-                    results = _run(kind.module, given)
-                    kind.results = tuple(map(TensorMetadata.of, results))
-                    return results
-            elif place == len(kind.paths) - 1:
-                return _traced(kind, kind.paths[place], given)
-            assert kind.results is not None
-            one = stand_in.StandIn(kind.template, kind.paths[place], kind.results)
-            return stand_in.call(one, list(given))
-        except NotAlikeError:
-            self.differ = True
-            raise
+        if traced_graph() is None:
+            if kind.results is None:
+                results = _run(kind.module, given)
+                kind.results = tuple(map(TensorMetadata.of, results))
+                return results
+        elif place == len(kind.paths) - 1:
+            return _traced(kind, kind.paths[place], given)
+        assert kind.results is not None
+        one = stand_in.StandIn(kind.template, kind.paths[place], kind.results)
+        return stand_in.call(one, list(given))
 
 
 def _traced(kind: _Kind, path: str, given: Sequence[Tensor]) -> tuple[Tensor, ...]:
@@ -238,7 +231,9 @@ def _function(module: fx.GraphModule, segment: Segment) -> fx.GraphModule:
     for number in segment.results:
         node = segment.nodes[number]
         result = copies[node]
-        if not inside.isdisjoint(node.users):
+        example = _example(node)
+        is_strided = isinstance(example, Tensor) and example.layout == torch.strided
+        if is_strided and not inside.isdisjoint(node.users):
             # With a view, autograd computes the gradient of outside uses by itself.
             result = graph.call_method("view_as", (result, result))
             result.meta = dict(node.meta)

@@ -86,12 +86,15 @@ class CompiledGraph:
         self._planned: dict[GradientFlags | None, StepCompiler] = {}
         self.plans: list[tuple[compat.Runner, compat.Runner]] = []
         self._unplanned: int | None = None
-        self._blocks = RepeatedSegments(module)
+        self._blocks: RepeatedSegments | None = RepeatedSegments(module)
         try:
             self._run = self._compiled(self._blocks.module, inputs)
-        except Exception:
-            if not self._blocks.differ:
+        except (
+            Exception
+        ):  # The blocks may differ. If they are not the cause, the error comes again.
+            if not self._blocks:
                 raise
+            self._blocks = None
             self._run = self._compiled(module, inputs)
 
     def _compiled(self, module: fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
