@@ -64,7 +64,8 @@ void bind_pages(py::module_& module) {
       "Give the prepared pages back to the device, and return their bytes. No running work may\n"
       "use them.");
   module.def(
-      "end_sleep", [](std::uintptr_t space, pages::Sleep sleep) { space_at(space).end_sleep(sleep); },
+      "end_sleep",
+      [](std::uintptr_t space, pages::Sleep sleep) { space_at(space).end_sleep(sleep); },
       py::arg("space"), py::arg("sleep"), without_gil,
       "Cancel a sleep before `begin_sleep`, or end it after `wake`.");
   module.def("wake", &wake, py::arg("space"), py::arg("sleep"), without_gil,
