@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from pgmo.columns import as_column
+from pgmo.columns import as_column, is_among
 from pgmo.errors import PlanError, ProblemError
 
 
@@ -48,3 +48,9 @@ def test_nothing_is_a_column_whatever_its_type():
 def test_what_does_not_fit_is_refused_with_the_owners_error(value, dtype, message, error):
     with pytest.raises(error, match=message):
         as_column("size", value, dtype, error)
+
+
+def test_values_among_none_and_among_some():
+    values = np.array([3, 5, 3])
+    assert is_among(values, []).tolist() == [False] * 3
+    assert is_among(values, [5, 4]).tolist() == [False, True, False]

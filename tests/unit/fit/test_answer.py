@@ -149,3 +149,17 @@ def test_code_that_did_not_run_is_named_after_a_yes(monkeypatch: pytest.MonkeyPa
     )
     small = answer(monkeypatch, usable=1 << 20, value=4)
     assert replace(small, missed=missed).sentence == small.sentence
+
+
+def test_holders_are_those_of_the_last_profile(monkeypatch: pytest.MonkeyPatch) -> None:
+    def with_profile(*given: Any, **options: Any) -> Evidence:
+        found = rehearse_loop(*given, **options)
+        assert found.load is not None
+        return replace(found, steady=found.load.profile)
+
+    assert answer(monkeypatch, value=4).holders == {}
+    found = answer(monkeypatch, rehearse=with_profile, value=4).holders
+    assert sorted(found) == ["module", "op", "phase"]
+    peak = with_profile(None, find("L4")).load
+    assert peak is not None
+    assert sum(one.size for one in found["phase"]) == peak.profile.max_load()

@@ -113,3 +113,8 @@ def test_every_change_says_what_it_rests_on() -> None:
 def test_adafactor_keeps_sums_of_rows_and_columns() -> None:
     assert arithmetic.adafactor_bytes([8, 100, 50]) == 4 * 8 * (100 + 50)
     assert arithmetic.adafactor_bytes([100]) == 4 * math.prod([100])
+
+
+def test_small_moments_stay_in_float32_in_8_bits() -> None:
+    assert arithmetic.adam_8bit_bytes([8, 8]) == arithmetic.adam_bytes([8, 8]) == 2 * 4 * 64
+    assert arithmetic.adam_8bit_bytes([1024, 1024]) < arithmetic.adam_bytes([1024, 1024]) / 3

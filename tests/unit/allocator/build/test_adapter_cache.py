@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from pgmo.allocator.build import compile as compiling
-from pgmo.allocator.build.compile import AdapterSource, adapter_path, compiled_adapter
+from pgmo.allocator.build.compile import AdapterSource, adapter_path, compiled_adapter, kept_adapter
 from pgmo.files import cache_folder
 
 SOURCE = AdapterSource("tiny", "a test", "1.0", ())
@@ -303,3 +303,11 @@ def test_what_was_checked_is_what_is_loaded(evil):
         other.write_bytes(sealed(evil))
         other.replace(path)
         assert ctypes.CDLL(str(checked)).answer() == 42
+
+
+def test_an_adapter_in_the_cache_is_found_without_a_compilation():
+    with pytest.raises(FileNotFoundError), kept_adapter(SOURCE):
+        pass
+    assert answer() == 42
+    with kept_adapter(SOURCE) as path:
+        assert ctypes.CDLL(str(path)).answer() == 42

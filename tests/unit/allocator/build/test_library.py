@@ -1,5 +1,7 @@
 """Errors of an adapter that cannot be loaded."""
 
+import subprocess
+
 import pytest
 
 from pgmo.allocator.build.library import AdapterLibrary
@@ -20,3 +22,16 @@ def test_a_missing_library_is_not_to_be_deleted(tmp_path):
     with pytest.raises(AdapterError, match="cannot load the adapter for a test") as error:
         AdapterLibrary(tmp_path / "missing.so", "a test")
     assert "Delete" not in str(error.value)
+
+
+def test_errors_of_the_library_are_raised(tmp_path):
+    source = tmp_path / "failing.cpp"
+    source.write_text(
+        '#include <cstdio>\n#include <cstddef>\nextern "C" int run(int code, char* text, '
+        'size_t size) { std::snprintf(text, size, "code %d", code); return code; }\n'
+    )
+    subprocess.run(["g++", "-shared", "-fPIC", source, "-o", tmp_path / "failing.so"], check=True)
+    library = AdapterLibrary(tmp_path / "failing.so", "a test")
+    library.call("run", 0)
+    with pytest.raises(AdapterError, match="code 3"):
+        library.call("run", 3)

@@ -108,3 +108,11 @@ def test_an_order_has_no_fields_of_its_own(tmp_path, kind):
     _file(kind, tmp_path / "a", pack(kind, READERS[kind][1], columns, {"more": 1}))
     with pytest.raises(FileError, match="more"):
         READERS[kind][0](tmp_path / "a")
+
+
+def test_an_order_keeps_its_blocks_if_requests_are_inserted():
+    order = Order(**HONEST)
+    moved = order.moved(np.array([4, 6]), np.array([0, 3, 5]))
+    assert moved.tick.tolist() == [3, 3, 5, 5]
+    assert moved.target.tolist() == [4, UNKNOWN, 1, UNKNOWN]  # only frees name blocks
+    assert moved.kind.tolist() == HONEST["kind"]

@@ -68,3 +68,7 @@ def test_what_is_no_candidate_never_runs_twice(graph: Graph) -> None:
     candidates = frozenset(graph.candidates())
     assert simulate(graph, candidates).recomputed <= candidates
     assert not any(graph.operations[index].pinned for index in candidates)
+
+
+def test_a_graph_names_its_sizes():
+    assert repr(chain(3)) == "Graph(3 forward and 3 backward operations, 7 values)"

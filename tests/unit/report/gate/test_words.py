@@ -52,3 +52,7 @@ def test_names_cannot_break_out_of_the_table():
     assert all(row.count("|") == 6 for row in rows)
     assert "`a│b'c <script>`" in text
     assert "\\<script\\>" in text.splitlines()[2]
+
+
+def test_without_an_earlier_state_nothing_is_compared():
+    assert verdict(gate()) == "Nothing was compared: no program has an earlier state."
