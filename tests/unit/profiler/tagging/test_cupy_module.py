@@ -21,7 +21,7 @@ def test_a_cupy_that_is_there_and_broken_is_not_called_missing(monkeypatch, tmp_
 
 
 class Runtime:
-    """The two functions of CuPy's runtime that tell which devices there are."""
+    """The two functions of CuPy's runtime that return the devices."""
 
     CUDARuntimeError = RuntimeError
 
