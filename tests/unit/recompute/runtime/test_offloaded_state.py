@@ -134,6 +134,7 @@ def test_the_state_is_offloaded_only_if_the_step_does_not_fit_beside_it():
     assert optimizer not in offloaded_state._offloaded  # it stays on the device
 
 
+@pytest.mark.slow  # searches for two largest batches
 def test_a_larger_batch_fits_while_the_state_is_on_the_host():
     model = net()
     optimizer = torch.optim.AdamW(model.parameters(), foreach=False)
