@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from pgmo.runner.step_on import StepOn
 
 
+class _NoProgramError(FileError):
+    """Error of pgmo itself, as opposed to a `FileError` that the program raises."""
+
+
 @dataclass(frozen=True)
 class Program:
     """Program to run.
@@ -78,20 +82,18 @@ class Program:
             FileError: if the module, or the directory's `__main__.py`, cannot be found or run.
         """
         sys.argv = [self.target, *self.arguments]
-        began = False
         try:
             # Tracebacks of the program begin in this block, even if compiling fails.
             code = self._load(step_on)
-            began = True
             if step_on is not None:
                 step_on.attach()
             exec(code, sys.modules["__main__"].__dict__)
             _await_threads()
         except SystemExit as ended:
             return Ending(_exit_code(ended), None)
+        except _NoProgramError:
+            raise
         except BaseException as error:
-            if isinstance(error, FileError) and not began:
-                raise
             return Ending(130 if isinstance(error, KeyboardInterrupt) else 1, error)
         return Ending(0, None)
 
@@ -110,7 +112,7 @@ class Program:
             _set_first_path(os.path.abspath(self.target))
             spec = importlib.machinery.PathFinder.find_spec("__main__", [self.target])
             if spec is None:
-                raise FileError(f"there is no __main__.py in {self.target}")
+                raise _NoProgramError(f"there is no __main__.py in {self.target}")
             return _code_of(spec, step_on)
         _set_first_path(os.path.dirname(os.path.realpath(self.target)))
         path = os.path.abspath(self.target)
@@ -132,7 +134,7 @@ class Program:
                 raise  # a parent package imports something that is missing
             spec = None
         if spec is None or spec.loader is None:
-            raise FileError(
+            raise _NoProgramError(
                 f"there is no module {self.target} that can be run in the current directory or "
                 "among Python's packages"
             )
@@ -189,7 +191,7 @@ def _code_of(spec: importlib.machinery.ModuleSpec, step_on: "StepOn | None") -> 
     get_code = getattr(loader, "get_code", None)
     code = get_code(spec.name) if get_code else None
     if not isinstance(code, CodeType) or loader is None:
-        raise FileError(f"{spec.name} has no Python code that could be run")
+        raise _NoProgramError(f"{spec.name} has no Python code that could be run")
     main = _new_main(spec.origin or spec.name, loader)
     main.__spec__ = spec
     main.__package__ = spec.parent

@@ -1,6 +1,7 @@
 """Loading of compiled adapters, and calls of their C functions."""
 
 import ctypes
+import os
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -40,7 +41,7 @@ class AdapterLibrary:
         try:
             self._library = ctypes.CDLL(str(path))
         except OSError as error:
-            remedy = f". Delete {kept} to have it compiled again." if kept.exists() else ""
+            remedy = f". Delete {kept} to have it compiled again." if os.path.exists(kept) else ""
             reason = str(error).replace(str(path), str(kept))
             raise AdapterError(f"cannot load the adapter for {what}: {reason}{remedy}") from error
 

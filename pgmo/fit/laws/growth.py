@@ -133,7 +133,7 @@ class GrowingJob:
 
 
 def is_relevant(growth: StepGrowth, spare: int) -> bool:
-    """Return whether growth is_relevant on a card with `spare` bytes left after the history.
+    """Return whether growth is relevant on a card with `spare` bytes left after the history.
 
     Small growth is left out, such as 512 bytes per step of a list of scalar losses.
     """

@@ -19,7 +19,7 @@ from torch import Tensor, fx
 from pgmo.recompute.capture.compat import flatten, traced_graph, without_tracing
 from pgmo.recompute.capture.repeated import stand_in
 from pgmo.recompute.capture.repeated.expand import expand
-from pgmo.recompute.capture.repeated.template import Template, TensorMetadata
+from pgmo.recompute.capture.repeated.template import NotAlikeError, Template, TensorMetadata
 
 LEAST = 3
 """Minimum number of equal blocks of which only one is traced. Fewer blocks are all traced."""
@@ -234,9 +234,19 @@ def _function(module: fx.GraphModule, segment: Segment) -> fx.GraphModule:
         example = _example(node)
         is_strided = isinstance(example, Tensor) and example.layout == torch.strided
         if is_strided and not inside.isdisjoint(node.users):
-            # With a view, autograd computes the gradient of outside uses by itself.
-            result = graph.call_method("view_as", (result, result))
+            result = graph.call_function(_view, (result,))
             result.meta = dict(node.meta)
         results.append(result)
     graph.output(tuple(results))
     return fx.GraphModule(module, graph)
+
+
+def _view(result: Tensor) -> Tensor:
+    """Return a view, so that autograd computes the gradient of outside uses by itself.
+
+    `expand` removes the view.
+    """
+    view = result.view_as(result)
+    if view.requires_grad != result.requires_grad:  # a block that ends without gradients
+        raise NotAlikeError("a result lost its gradient")
+    return view

@@ -20,6 +20,7 @@ from pgmo.recompute.capture import compat
 from pgmo.recompute.capture.absent import tangents
 from pgmo.recompute.capture.compat import autograd_nodes, flatten, is_tangent
 from pgmo.recompute.capture.graphs import graph_module
+from pgmo.recompute.capture.repeated.template import NotAlikeError
 from pgmo.recompute.compiled.blocks import RepeatedSegments
 from pgmo.recompute.compiled.dry_run.objections import is_sum
 from pgmo.recompute.compiled.dynamo.autograd_functions import with_autograd_functions
@@ -86,16 +87,24 @@ class CompiledGraph:
         self._planned: dict[GradientFlags | None, StepCompiler] = {}
         self.plans: list[tuple[compat.Runner, compat.Runner]] = []
         self._unplanned: int | None = None
-        self._blocks: RepeatedSegments | None = RepeatedSegments(module)
-        try:
-            self._run = self._compiled(self._blocks.module, inputs)
-        except (
-            Exception
-        ):  # The blocks may differ. If they are not the cause, the error comes again.
-            if not self._blocks:
-                raise
+        self._blocks: RepeatedSegments | None = None
+        run = self._with_repeated_blocks(inputs)
+        if run is None:
             self._blocks = None
-            self._run = self._compiled(module, inputs)
+            run = self._compiled(module, inputs)
+        self._run = run
+
+    def _with_repeated_blocks(self, inputs: Sequence[Any]) -> Callable[..., Any] | None:
+        """Compile the graph, with only one of its repeated blocks traced.
+
+        Return None if there are no such blocks, or for any error. If the blocks are not the cause,
+        the error is raised again when the whole graph is compiled.
+        """
+        try:
+            self._blocks = RepeatedSegments(self.module)
+            return self._compiled(self._blocks.module, inputs) if self._blocks else None
+        except Exception:
+            return None
 
     def _compiled(self, module: fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
         compiler = compat.backend(self._partition, self._forward_runner, self._backward_runner)
@@ -147,6 +156,8 @@ class CompiledGraph:
 
     def _forward_runner(self, module: fx.GraphModule, _inputs: object) -> compat.Runner:
         if not self.is_trained:
+            if self._blocks:
+                raise NotAlikeError("a graph without a backward pass has no joint graph to expand")
             return announced(module)
         return compat.mark_boxed(self._forward)
 

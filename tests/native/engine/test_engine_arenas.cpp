@@ -81,7 +81,7 @@ TEST(a_stream_without_an_arena_misses_and_the_others_go_on) {
   }
   CHECK_EQ(f.missed(Miss::kNoArena), 4u);
   CHECK_EQ(f.engine.statistics().counters.hits, 4u);
-  CHECK_EQ(f.engine.statistics().counters.skipped, 0u);  // the plan has answered every request
+  CHECK_EQ(f.engine.statistics().counters.skipped, 0u);  // every request was in the plan
 }
 
 TEST(a_stream_beyond_those_that_may_have_an_arena_has_none) {

@@ -37,6 +37,7 @@ def expand(joint: fx.GraphModule) -> int:
     names = {node.name: node for node in graph.nodes} if calls else {}
     share_facts(graph.nodes)
     originals: dict[int, _Original] = {}
+    results: list[fx.Node] = []
     written: dict[fx.Node, fx.Node] = {}  # Replacements of the stand-ins' results.
     for count, node in enumerate(calls, 1):
         number = node.args[1]
@@ -45,10 +46,24 @@ def expand(joint: fx.GraphModule) -> int:
         original = originals.get(id(one.template))
         if original is None:
             original = originals[id(one.template)] = _Original(one.template, names)
+            results += original.results
         if number not in backward:
             raise NotAlikeError(f"{one.path} is not differentiated")
-        _Copy(original, one, count, written).write(node, backward[number])
+        results += _Copy(original, one, count, written).write(node, backward[number])
+    for node in results:
+        _remove_view(node)
     return len(calls)
+
+
+def _remove_view(node: fx.Node) -> None:
+    """Remove a view with the layout of its source.
+
+    Outputs of a captured graph that are views cannot be changed in place.
+    """
+    source = node.args[0] if node.target is torch.ops.aten.view.default else None
+    if isinstance(source, fx.Node) and metadata(source.meta["val"]) == metadata(node.meta["val"]):
+        node.replace_all_uses_with(source)
+        node.graph.erase_node(node)
 
 
 class _Original:
@@ -178,7 +193,8 @@ class _Copy:
         self._nodes: dict[fx.Node, fx.Node] = {}
         self._storages = Storages()
 
-    def write(self, forward: fx.Node, backward: fx.Node) -> None:
+    def write(self, forward: fx.Node, backward: fx.Node) -> list[fx.Node]:
+        """Write the copy; return the nodes of the block's results."""
         original = self._original
         given = list(_nodes(forward.args[0]))
         self._map(original.inputs, given)
@@ -188,6 +204,7 @@ class _Copy:
         self._map(came, list(_nodes(backward.args[0])))
         made = [one for one in original.gradients if one is not None]
         self._write(backward, original.backward, made)
+        return [self._nodes[one] for one in original.results]
 
     def _map(self, ours: list[fx.Node], theirs: list[fx.Node]) -> None:
         if len(ours) != len(theirs):

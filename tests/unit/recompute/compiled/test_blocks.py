@@ -8,7 +8,9 @@ from torch import nn
 from torch.nn import functional
 
 import pgmo
+from pgmo.recompute.capture.repeated.template import NotAlikeError
 from pgmo.recompute.compiled import blocks as repeated
+from pgmo.recompute.compiled.graph import CompiledGraph
 from tests.unit.recompute.steps import proposed, same, step
 
 X = torch.linspace(-1, 1, 6 * 5 * 8).reshape(6, 5, 8)
@@ -127,6 +129,17 @@ class Cached(Deep):
         return self.leave(x).square().mean(), seen
 
 
+class Broken(Deep):
+    """A model whose head is a graph of its own."""
+
+    def forward(self, x):
+        x = self.enter(x)
+        for one in self.layers:
+            x = one(x)
+        torch._dynamo.graph_break()
+        return self.leave(x).square().mean()
+
+
 class InPlace(Block):
     def forward(self, x):
         x.mul_(0.5)
@@ -141,13 +154,23 @@ def deep(kind=Deep, block=Block, count=4, **options):
 def captured(model, **options):
     """Return the model that recomputes, its plan, and the number of blocks that were not traced."""
     written, expand = [], repeated.expand
+    errors, compiled = [], CompiledGraph._compiled
 
     def counting(joint):
         written.append(expand(joint))
 
+    def recording(graph, *given):
+        try:
+            return compiled(graph, *given)
+        except Exception as error:
+            errors.append(error)
+            raise
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(repeated, "expand", counting)
+        patch.setattr(CompiledGraph, "_compiled", recording)
         made, plan = pgmo.recompute(model, X, measure=False, **options)
+    assert [one for one in errors if not isinstance(one, NotAlikeError)] == []
     return made, plan, sum(written)
 
 
@@ -194,18 +217,37 @@ def test_blocks_may_read_what_they_leave_elsewhere():
     check(deep(Collected, Caching), 3)
 
 
-@pytest.mark.parametrize(("block", "count"), [(Caching, 3), (Viewing, 0)])
+@pytest.mark.parametrize(
+    ("block", "count"), [(Caching, 3), pytest.param(Viewing, 0, marks=pytest.mark.slow)]
+)
 def test_results_without_gradients_may_be_read_within_a_block(block, count):
     model = deep(Cached, block)
     plain = copy.deepcopy(model)
     made, _, written = captured(model, budget=0.6, planner=proposed)
     assert written == count
+    found = []
     for one in (made, plain):
         torch.manual_seed(1)
-        one(X)[0].backward()
-    assert same([p.grad for p in made.parameters()], [p.grad for p in plain.parameters()])
+        loss, seen = one(X)
+        loss.backward()
+        with torch.no_grad():
+            seen[1].mul_(2)  # results may be changed in place
+        found.append([loss, *seen, *(parameter.grad for parameter in one.parameters())])
+    assert same(*found)
 
 
+@pytest.mark.slow
+def test_blocks_of_a_graph_without_a_backward_pass_are_all_traced():
+    model = deep(Broken)
+    model.enter.requires_grad_(False)
+    model.layers.requires_grad_(False)
+    plain = copy.deepcopy(model)
+    made, _, written = captured(model, budget="min")
+    assert written == 0
+    assert same(step(made, X), step(plain, X))
+
+
+@pytest.mark.slow
 def test_a_block_that_reads_another_number_is_traced_by_itself():
     model = deep(count=7)
     model.layers[3].attention.scale = 0.25
