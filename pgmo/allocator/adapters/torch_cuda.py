@@ -106,7 +106,8 @@ class TorchCuda(Adapter):
         """Bytes of all requests of the process on this device, in PyTorch's statistics."""
         import torch
 
-        return int(torch.cuda.memory_stats(self.index)["requested_bytes.all.allocated"])
+        statistics = torch.cuda.memory_stats_as_nested_dict(self.index)
+        return int(statistics["requested_bytes"]["all"]["allocated"])
 
     @property
     def note(self) -> str:

@@ -12,7 +12,7 @@ iteration at another length can separate the two families.
 import numpy as np
 from numpy.typing import NDArray
 
-from pgmo.columns import numbered_rows
+from pgmo.columns import numbered, numbered_rows
 from pgmo.profiler.iterations.request_pairs import UNPAIRED
 
 
@@ -51,9 +51,11 @@ def _most_common(family: NDArray[np.uint32], size: NDArray[np.int64]) -> NDArray
     """Return the most common size of each family, or -1 if none of its sizes is known."""
     most = np.full(int(family.max(initial=0)) + 1, -1, np.int64)
     came = size >= 0
+    sizes, number = numbered(size[came])
     pairs, counts = np.unique(
-        np.stack((family[came].astype(np.int64), size[came])), axis=1, return_counts=True
+        family[came].astype(np.int64) * max(1, len(sizes)) + number, return_counts=True
     )
-    for at in np.argsort(counts, kind="stable"):
-        most[pairs[0, at]] = pairs[1, at]
+    pairs = pairs[np.argsort(counts, kind="stable")]
+    # If an index occurs several times, numpy keeps its last value.
+    most[pairs // max(1, len(sizes))] = sizes[pairs % max(1, len(sizes))]
     return most
