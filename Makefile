@@ -7,9 +7,10 @@ READY  := $(VENV)/.ready
 NATIVE := $(shell find csrc -name '*.cpp' -o -name '*.hpp' -o -name '*.h')
 # Many tests wait for child processes, so there is one worker more than processors. A worker may
 # import torch, which takes much memory, so there are at most four. Tests of one file share builds,
-# so they run in one worker.
+# so they run in one worker. Files run in the order of their names, because the file order of
+# `loadfile` would start files with few long tests last.
 WORKERS  := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
-PARALLEL ?= --numprocesses $(WORKERS) --maxprocesses 4 --dist loadfile
+PARALLEL ?= --numprocesses $(WORKERS) --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 # Waiting OpenMP threads sleep instead of spinning.
 test test-all: export OMP_WAIT_POLICY = PASSIVE
 # Notebooks that `make test` runs. It runs only the .py files of the other notebooks, which is faster.
@@ -42,10 +43,10 @@ demo: $(READY)  ## train a ResNet without and with pgmo, on the CPU, and compare
 	$(RUN)/python examples/resnet.py
 
 test: lint  ## run the tests that need neither a GPU nor a CUDA build of PyTorch, without slow tests
-	$(RUN)/python -m pytest $(PARALLEL) --doctest-modules --nbmake pgmo tests $(QUICK_NOTEBOOKS) -m "not slow"
+	$(RUN)/python -m pytest $(PARALLEL) --doctest-modules --nbmake $(QUICK_NOTEBOOKS) tests pgmo -m "not slow"
 
 test-all: lint  ## run all tests: also slow ones, sanitizers, the stub runtime, a million corrupted files
-	$(RUN)/python -m pytest $(PARALLEL) --doctest-modules --nbmake pgmo tests notebooks
+	$(RUN)/python -m pytest $(PARALLEL) --doctest-modules --nbmake notebooks tests pgmo
 	$(MAKE) sanitize fuzz share-kills
 	$(MAKE) test-fakecuda FAKECUDA_ARGUMENTS="-m ''"
 

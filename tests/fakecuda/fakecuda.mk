@@ -28,6 +28,19 @@ $(FAKECUDA_VENV)/bin/python:
 fakecuda: $(FAKECUDA_PYTHON)
 	$(FAKECUDA_PYTHON) pgmo/rehearsal/build.py --out $(FAKECUDA_OUT)
 
+# Digest of everything that these tests import, compile or read, except installed packages. The file
+# tested.sha256 has the digest of the sources that have passed `make test-fakecuda`. If both digests are
+# equal, .ci/run skips these tests.
+STUB_TESTED = tests/fakecuda/tested.sha256
+STUB_DIGEST = find pgmo csrc bench examples tests docs/guides pyproject.toml setup.py constraints.txt conftest.py \
+  -type f ! -path '*/__pycache__/*' ! -path 'bench/results/*' ! -path 'bench/*.md' ! -name '*.so' ! -name '*.sha256' \
+  | LC_ALL=C sort | xargs sha256sum | sha256sum
+.PHONY: stub-digest is-tested-on-stub
+stub-digest:
+	@$(STUB_DIGEST)
+is-tested-on-stub:
+	@$(STUB_DIGEST) | cmp -s - $(STUB_TESTED)
+
 .PHONY: test-fakecuda
 test-fakecuda: fakecuda  ## run real training loops on the CUDA build of PyTorch, without a GPU
 	@PYTHONPATH=. $(FAKECUDA_PYTHON) -c 'import pgmo._core' 2> /dev/null || \
@@ -38,6 +51,7 @@ test-fakecuda: fakecuda  ## run real training loops on the CUDA build of PyTorch
 	PYTHONPATH=. OMP_WAIT_POLICY=PASSIVE \
 	  $(FAKECUDA_OUT)/run $(FAKECUDA_PYTHON) -m pytest $(FAKECUDA_PARALLEL) \
 	  tests/gpu -m "not slow" $(FAKECUDA_ARGUMENTS)
+	@$(STUB_DIGEST) > $(STUB_TESTED)
 
 .PHONY: bench-fakecuda
 bench-fakecuda: fakecuda  ## measure device memory on the CUDA build of PyTorch, without a GPU

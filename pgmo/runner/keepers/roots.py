@@ -54,13 +54,20 @@ def of_functions(error: BaseException | None, *, of_libraries: bool) -> Iterator
 
 def of_modules(*, of_libraries: bool) -> Iterator[Part]:
     """Yield the variables of modules: of libraries, or of the program's own."""
-    for name, module in list(sys.modules.items()):
-        if type(module) is not ModuleType or name.partition(".")[0] == _OWN_PACKAGE:
-            continue
+    for name, module in _modules():
         # Modules without a file are built into the interpreter.
         file = module.__dict__.get("__file__")
         if (not isinstance(file, str) or _is_library(file)) == of_libraries:
             yield from _globals_of(name, module)
+
+
+def _modules() -> list[tuple[str, ModuleType]]:
+    """Return the imported modules by name, without those of pgmo."""
+    return [
+        (name, module)
+        for name, module in list(sys.modules.items())
+        if type(module) is ModuleType and name.partition(".")[0] != _OWN_PACKAGE
+    ]
 
 
 def _running() -> list[FrameType]:

@@ -16,7 +16,7 @@ from pgmo.runner.keepers.cycles import _name_cycle, _owners
 from pgmo.runner.keepers.groups import find_keepers
 from pgmo.runner.keepers.parts import parts
 from pgmo.runner.keepers.place import Place
-from pgmo.runner.keepers.roots import _KEEPS_SNAPSHOT, _running
+from pgmo.runner.keepers.roots import _KEEPS_SNAPSHOT, _modules, _running
 
 torch = pytest.importorskip("torch")
 
@@ -34,18 +34,24 @@ def block():
 
 @pytest.fixture
 def program(monkeypatch):
-    """Return an empty module of a program."""
+    """Return an empty module of a program that has imported only PyTorch."""
     gc.collect()
     module = types.ModuleType("train")
     module.__file__ = "/home/user/train.py"
     monkeypatch.setitem(sys.modules, "train", module)
     monkeypatch.setattr(roots, "_running", lambda: _running_program(_running()))
+    monkeypatch.setattr(roots, "_modules", lambda: _modules_of_program(_modules()))
     return module
 
 
 def _running_program(frames):
     """Return the functions of a test, without those of pytest, which hold all tests of the run."""
     return [one for one in frames if not _RUNNER.search(one.f_code.co_filename)]
+
+
+def _modules_of_program(modules):
+    """Return the modules of a test, without those that other tests of the run have imported."""
+    return [(name, one) for name, one in modules if name.partition(".")[0] in ("train", "torch")]
 
 
 def keepers(error=None):
