@@ -14,6 +14,7 @@ as predicted. "Yes, but" names evaluations or checkpoints that did not run in th
 and promises nothing about them.
 """
 
+import os
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -23,6 +24,7 @@ from fitted import LIBRARIES
 from fitted import PROGRAMS as LARGE
 from programs import PROGRAMS, script
 from workloads.columns import markdown
+from workloads.launch import PATHS
 from workloads.scripts import Result, measured, parser, run
 
 from pgmo.cards import Card, find
@@ -187,6 +189,7 @@ def main() -> None:
     options.add_argument("--script", choices=list(scripts()), action="append")
     arguments = options.parse_args()
     names = arguments.script or (QUICK if arguments.quick else list(scripts()))
+    os.environ["PYTHONPATH"] = PATHS  # the programs import modules of this folder
     known = scripts()
     packages = [*LIBRARIES, *(package for name in names for package in known[name].packages)]
     of = partial(measure, python=arguments.python, small=arguments.quick)

@@ -129,7 +129,7 @@ TEST(only_so_many_streams_have_an_arena_of_their_own) {
            kA + 0x10000 * (Arenas::kMostStreams - 1));
 }
 
-TEST(what_is_spilled_lies_behind_all_arenas) {
+TEST(spilled_blocks_lie_behind_all_arenas) {
   Arenas arenas;
   Arenas::Segment spill = segment(Arenas::kEveryStream, 3000, 0x2000000, 500);
   arenas.add(spill);

@@ -225,7 +225,7 @@ TEST(pause_delegates_and_resume_goes_on) {
   CHECK_EQ(f.engine.statistics().counters.requests, 2u);
 }
 
-TEST(what_is_switched_while_paused_holds_after_resume) {
+TEST(settings_changed_while_paused_hold_after_resume) {
   Fixture f;
   f.serve(kTwoSlots);
   f.engine.pause();
@@ -255,7 +255,7 @@ TEST(owns_recognizes_slots_of_all_arenas) {
   CHECK(!owns(0));
 }
 
-TEST(what_the_plan_leaves_out_comes_as_planned) {
+TEST(requests_without_slots_match_the_plan) {
   Fixture f;
   f.serve({slot(100, 1, 0), persistent(50), slot(200, 3, 1000)});
   f.allocate(100);

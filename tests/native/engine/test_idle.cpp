@@ -171,7 +171,7 @@ TEST(pages_are_lent_to_an_evaluation_in_a_pause) {
   f.engine.resume();
 }
 
-TEST(what_malloc_keeps_of_missed_blocks_counts_as_resident) {
+TEST(memory_that_malloc_keeps_of_missed_blocks_counts_as_resident) {
   Touched f;
   f.engine.lend_idle(true);
   f.depart_with(kLarge);

@@ -93,7 +93,7 @@ TEST(late_blocks_are_alive) {
   CHECK_EQ(f.alive(), 2u);
 }
 
-TEST(what_the_framework_provided_is_alive) {
+TEST(blocks_of_the_framework_are_alive) {
   Alive f;
   f.serve({slot(100, 1, 0), persistent(50)});
   f.allocate(100);

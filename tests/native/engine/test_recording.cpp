@@ -246,7 +246,7 @@ TEST(the_arena_s_stream_counts_not_that_of_a_block_that_was_there_before) {
   CHECK(!f.shared(Fixture::base(0), kStream));
 }
 
-TEST(what_was_tracked_in_an_arena_s_memory_is_gone) {
+TEST(blocks_tracked_in_the_memory_of_an_arena_are_forgotten) {
   Fixture f;
   f.engine.start_recording();
   for (const int range : {0, 1}) CHECK(f.adopt(Fixture::base(range) - 50, 100));

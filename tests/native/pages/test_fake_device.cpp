@@ -97,7 +97,7 @@ TEST(the_last_word_of_a_block_is_checked_across_pages) {
   }));
 }
 
-TEST(what_a_page_held_before_it_was_created_is_not_found) {
+TEST(contents_of_a_page_before_its_creation_are_not_found) {
   Mapped f;
   f.device.fill(0, {f.base, kPage}, 7);
   f.device.synchronize();

@@ -139,7 +139,7 @@ TEST(a_slot_that_is_refused_changes_no_statistic) {
   engine.detach_arena();
 }
 
-TEST(what_sleeps_is_not_counted_until_it_wakes) {
+TEST(sleeping_bytes_are_not_counted_until_they_wake) {
   PagesFixture f(10);
   Space space(f.device, f.properties, f.heuristics);
   const Address a = space.allocate(f.pages(3), 0);

@@ -68,7 +68,7 @@ TEST(no_stream_waits_if_other_pages_are_available) {
   CHECK_EQ(space.statistics().held, f.pages(2));
 }
 
-TEST(who_would_occupy_more_pages_than_ever_waits_for_others) {
+TEST(a_block_that_would_occupy_more_pages_than_ever_waits_for_others) {
   PagesFixture f;
   Space space(f.device, f.properties, f.heuristics);
   space.deallocate(space.allocate(f.pages(2), 0));
@@ -87,7 +87,7 @@ TEST(who_would_occupy_more_pages_than_ever_waits_for_others) {
   f.device.synchronize();
 }
 
-TEST(who_follows_a_block_that_others_use_waits_for_them) {
+TEST(a_block_waits_for_streams_that_used_its_predecessor) {
   PagesFixture f;
   Space space(f.device, f.properties, f.heuristics);
   const Address a = space.allocate(100, 0);

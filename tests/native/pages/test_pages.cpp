@@ -70,7 +70,7 @@ TEST(idle_pages_are_taken_before_more_are_created) {
 
 // Optimizer state is allocated after activations were freed. In their gaps, each of its blocks
 // would keep a page of its own.
-TEST(what_is_there_to_stay_lies_together) {
+TEST(long_lived_blocks_lie_together) {
   PagesFixture f;
   Space space(f.device, f.properties, f.heuristics);
   const Bytes half = f.pages(1) / 2;
@@ -144,7 +144,7 @@ TEST(a_gap_whose_pages_are_there_is_taken_before_a_better_fit) {
   CHECK(b != 0);
 }
 
-TEST(what_another_process_has_stays_as_long_as_it_lives) {
+TEST(memory_shared_with_a_process_stays_while_it_is_in_use) {
   PagesFixture f(4);
   Space space(f.device, f.properties, f.heuristics);
   const auto shared = [&] {

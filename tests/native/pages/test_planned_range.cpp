@@ -138,7 +138,7 @@ TEST(a_slot_whose_page_is_lent_and_still_in_use_is_refused) {
   space.deallocate(block);
 }
 
-TEST(what_was_needed_while_slots_were_refused_goes_back) {
+TEST(pages_needed_while_slots_were_refused_go_back) {
   PagesFixture f;
   Space space(f.device, f.properties, f.heuristics);
   Owner owner;

@@ -106,7 +106,7 @@ TEST(no_block_enters_a_sleeping_place) {
   CHECK(space.wake(sleep, runs));
 }
 
-TEST(who_dies_asleep_does_not_wake) {
+TEST(a_block_freed_asleep_does_not_wake) {
   PagesFixture f;
   Space space(f.device, f.properties, f.heuristics);
   const Address a = space.allocate(f.pages(2), 0);
@@ -121,7 +121,7 @@ TEST(who_dies_asleep_does_not_wake) {
   CHECK_EQ(runs[0].address, b);
 }
 
-TEST(who_dies_while_its_page_goes_leaves_nothing_behind) {
+TEST(a_block_freed_while_its_page_is_unmapped_leaves_nothing_behind) {
   PagesFixture f;
   Interrupted device(f.device);
   Space space(device, f.properties, f.heuristics);
@@ -154,7 +154,7 @@ TEST(block_freed_before_sleep_begins_leaves_its_place_to_others) {
   CHECK_EQ(space.allocate(f.pages(1), 0), a);
 }
 
-TEST(who_comes_to_live_where_another_lay_down_and_died_keeps_its_page) {
+TEST(a_block_in_the_place_of_a_freed_sleeper_keeps_its_page) {
   PagesFixture f;
   f.properties.aliases = false;
   Space space(f.device, f.properties, f.heuristics);
@@ -172,7 +172,7 @@ TEST(who_comes_to_live_where_another_lay_down_and_died_keeps_its_page) {
   CHECK(f.device.page_at(c) != 0);
 }
 
-TEST(who_dies_waking_leaves_its_place_once_contents_are_back) {
+TEST(a_block_freed_while_it_wakes_leaves_its_place_when_contents_are_back) {
   PagesFixture f(3);
   Space space(f.device, f.properties, f.heuristics);
   const Address a = space.allocate(f.pages(2), 0);
@@ -195,7 +195,7 @@ TEST(who_dies_waking_leaves_its_place_once_contents_are_back) {
   CHECK_EQ(space.allocate(f.pages(2), 0), a);
 }
 
-TEST(who_wakes_and_gets_up_goes_on_as_before) {
+TEST(a_block_is_used_as_before_after_its_sleep) {
   PagesFixture f;
   Space space(f.device, f.properties, f.heuristics);
   const Address a = space.allocate(f.pages(1) / 2, 0);
@@ -211,7 +211,7 @@ TEST(who_wakes_and_gets_up_goes_on_as_before) {
   CHECK_EQ(space.statistics().occupied, 0);
 }
 
-TEST(who_gets_up_has_lost_nothing) {
+TEST(a_sleep_that_ends_before_it_begins_changes_nothing) {
   PagesFixture f;
   Space space(f.device, f.properties, f.heuristics);
   const Address a = space.allocate(f.pages(2), 0);
@@ -225,7 +225,7 @@ TEST(who_gets_up_has_lost_nothing) {
   CHECK_EQ(space.allocate(f.pages(2), 0), a);
 }
 
-TEST(what_another_process_has_does_not_sleep) {
+TEST(memory_shared_with_a_process_does_not_sleep) {
   PagesFixture f;
   Space space(f.device, f.properties, f.heuristics);
   const Address a = space.allocate(f.pages(1), 0);
@@ -237,7 +237,7 @@ TEST(what_another_process_has_does_not_sleep) {
   CHECK(f.device.page_at(a) != 0);
 }
 
-TEST(what_a_graph_knows_sleeps_and_stays_where_it_is) {
+TEST(pinned_memory_of_a_graph_keeps_its_pages) {
   PagesFixture f;
   Space space(f.device, f.properties, f.heuristics);
   const Address a = space.allocate(f.pages(1), 0);

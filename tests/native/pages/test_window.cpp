@@ -54,7 +54,7 @@ TEST(a_window_finds_what_fits_best_and_joins_what_touches) {
   }
 }
 
-TEST(what_is_blocked_is_avoided) {
+TEST(blocked_ranges_are_avoided) {
   PageWindow window;
   window.add({1000, 100});
   const std::vector<Extent> blocked = {{1000, 10}, {1030, 10}};

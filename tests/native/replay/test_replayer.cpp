@@ -123,7 +123,7 @@ TEST(no_anchor_leads_back) {
   CHECK_EQ(f.serve(88), kUnplanned);
 }
 
-TEST(what_was_skipped_is_served_within_the_window_only) {
+TEST(skipped_requests_are_served_within_the_window_only) {
   std::vector<Bytes> sizes(3 * kDefaults.look_ahead, 10);
   sizes[0] = 9;
   sizes[1] = 8;

@@ -132,7 +132,7 @@ TEST(a_micro_batch_of_another_length_loses_no_place) {
   CHECK_EQ(f.serve(700), 4000);
 }
 
-TEST(what_grows_with_the_square_has_its_slot_at_a_tenth_of_the_length) {
+TEST(sizes_that_grow_with_the_square_have_slots_at_a_tenth_of_the_length) {
   ReplayerFixture f({varying(200'000, 3, 0), varying(400'000, 3, 200'000), slot(30, 3, 600'000)});
   CHECK_EQ(f.serve(2'000), 0);
   CHECK_EQ(f.serve(40'000), 200'000);
