@@ -51,37 +51,19 @@ def expand(joint: fx.GraphModule) -> int:
             raise NotAlikeError(f"{one.path} is not differentiated")
         results += _Copy(original, one, count, written).write(node, backward[number])
     for node in results:
-        _let_change(_without_view(node))
+        _remove_view(node)
     return len(calls)
 
 
-def _without_view(node: fx.Node) -> fx.Node:
-    """Remove a view with the layout of its source. Return the source, or a node of another kind."""
+def _remove_view(node: fx.Node) -> None:
+    """Remove a view with the layout of its source.
+
+    Outputs of a captured graph that are views cannot be changed in place.
+    """
     source = node.args[0] if node.target is torch.ops.aten.view.default else None
     if isinstance(source, fx.Node) and metadata(source.meta["val"]) == metadata(node.meta["val"]):
         node.replace_all_uses_with(source)
         node.graph.erase_node(node)
-        return source
-    return node
-
-
-def _let_change(node: fx.Node) -> None:
-    """Let the program change a result in place if it is a view, such as transposed keys.
-
-    PyTorch refuses to change views that a captured graph returns. `_unsafe_view` shares the memory,
-    but is no view to PyTorch.
-    """
-    schema = getattr(node.target, "_schema", None)
-    if schema is None or not any(one.alias_info for one in schema.returns):
-        return
-    outputs = [one for one in node.users if one.op == "output"]
-    if outputs:
-        with node.graph.inserting_after(node):
-            shape = list(node.meta["val"].shape)
-            own = node.graph.call_function(torch.ops.aten._unsafe_view.default, (node, shape))
-        own.meta = dict(node.meta)
-        for output in outputs:
-            output.replace_input_with(node, own)
 
 
 class _Original:

@@ -118,14 +118,6 @@ class Viewing(Block):
         return super().forward(x)
 
 
-class Transposing(Block):
-    """A block that leaves the transpose of an intermediate result elsewhere."""
-
-    def forward(self, x, seen):
-        seen.append((x * 2).transpose(1, 2))
-        return super().forward(x)
-
-
 class Cached(Deep):
     """A model that returns the caches next to its loss."""
 
@@ -226,8 +218,7 @@ def test_blocks_may_read_what_they_leave_elsewhere():
 
 
 @pytest.mark.parametrize(
-    ("block", "count"),
-    [(Caching, 3), (Transposing, 3), pytest.param(Viewing, 0, marks=pytest.mark.slow)],
+    ("block", "count"), [(Caching, 3), pytest.param(Viewing, 0, marks=pytest.mark.slow)]
 )
 def test_results_without_gradients_may_be_read_within_a_block(block, count):
     model = deep(Cached, block)
@@ -239,7 +230,8 @@ def test_results_without_gradients_may_be_read_within_a_block(block, count):
         torch.manual_seed(1)
         loss, seen = one(X)
         loss.backward()
-        seen[1].mul_(2)  # results may be changed in place
+        with torch.no_grad():
+            seen[1].mul_(2)  # results may be changed in place
         found.append([loss, *seen, *(parameter.grad for parameter in one.parameters())])
     assert same(*found)
 
