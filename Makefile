@@ -7,8 +7,8 @@ READY  := $(VENV)/.ready
 NATIVE := $(shell find csrc -name '*.cpp' -o -name '*.hpp' -o -name '*.h')
 # Many tests wait for child processes, so there is one worker more than processors. A worker may
 # import torch, which takes much memory, so there are at most four. Tests of one file share builds,
-# so they run in one worker. Files run in the order of their names, because the file order of
-# `loadfile` would start files with few long tests last.
+# so they run in one worker. Notebooks, the files of tests/ and docstrings run in this order, because
+# the file order of `loadfile` would start files with few long tests last.
 WORKERS  := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 PARALLEL ?= --numprocesses $(WORKERS) --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 # Waiting OpenMP threads sleep instead of spinning.

@@ -19,7 +19,7 @@ from pgmo.profiler.trace import Trace
 from pgmo.units import format_bytes
 
 NEVER = -1
-"""`end` of a persistent block, which no iteration frees, or which outlives two iterations."""
+"""`end` of a persistent block, which no recorded iteration frees, or which outlives two."""
 
 MAX_SIZE = 2**48
 """Largest accepted block size in bytes: 256 TiB. Above it: ProfileError."""

@@ -55,7 +55,9 @@ def _most_common(family: NDArray[np.uint32], size: NDArray[np.int64]) -> NDArray
     pairs, counts = np.unique(
         family[came].astype(np.int64) * max(1, len(sizes)) + number, return_counts=True
     )
-    pairs = pairs[np.argsort(counts, kind="stable")]
-    # If an index occurs several times, numpy keeps its last value.
-    most[pairs // max(1, len(sizes))] = sizes[pairs % max(1, len(sizes))]
+    owner, value = np.divmod(pairs, max(1, len(sizes)))
+    order = np.lexsort((counts, owner))
+    is_last = np.append(owner[order][1:] != owner[order][:-1], True)[: len(order)]
+    chosen = order[is_last]
+    most[owner[chosen]] = sizes[value[chosen]]
     return most
