@@ -18,8 +18,8 @@ def _found(folder, *command):
     return json.loads(run(folder, *command).stdout.splitlines()[-1])
 
 
-OFTEN = ("graph_breaks",)
-"""Program that `make test` runs; `make test-all` runs all."""
+OFTEN = ("graph_breaks", "whole_step")
+"""Programs that `make test` runs; `make test-all` runs all."""
 
 
 @pytest.mark.parametrize(

@@ -56,8 +56,8 @@ def _most_common(family: NDArray[np.uint32], size: NDArray[np.int64]) -> NDArray
         family[came].astype(np.int64) * max(1, len(sizes)) + number, return_counts=True
     )
     owner, value = np.divmod(pairs, max(1, len(sizes)))
+    # The pairs are ordered by family. Order the pairs of each family by count, and take the last.
     order = np.lexsort((counts, owner))
-    is_last = np.append(owner[order][1:] != owner[order][:-1], True)[: len(order)]
-    chosen = order[is_last]
-    most[owner[chosen]] = sizes[value[chosen]]
+    last = order[np.flatnonzero(np.diff(owner, append=-1))]
+    most[owner[last]] = sizes[value[last]]
     return most

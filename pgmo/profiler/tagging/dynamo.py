@@ -73,8 +73,7 @@ def track() -> None:
 def register(observer: Observer) -> Callable[[], None]:
     """Register an observer until the returned function is called, on any thread."""
     track()
-    if hasattr(observer.compiling, "__code__"):
-        skip(observer.compiling)
+    skip(observer.compiling)
     _observers.append(observer)
     return lambda: _observers.remove(observer)
 
@@ -83,8 +82,11 @@ def skip(function: Any) -> None:
     """Exclude the function's own frame from Dynamo, wherever it is called.
 
     While a thread is in compiled code, Dynamo evaluates the frames of all called functions.
-    Functions that `function` calls are evaluated as if its caller had called them.
+    Functions that `function` calls are evaluated as if its caller had called them. Functions
+    without Python code have no frame.
     """
+    if not hasattr(function, "__code__"):
+        return
 
     def skip_it() -> None:
         if hasattr(_dynamo(), "skip_code"):

@@ -114,8 +114,7 @@ class Tagger(AbstractContextManager["Tagger"]):
             undo.callback(self._operators.ignore)
             self._operators.observe(self._begin)
             undo.callback(dynamo.register(self))
-            if hasattr(self._operators.ignore, "__code__"):
-                dynamo.skip(self._operators.ignore)  # `compiling` calls it
+            dynamo.skip(self._operators.ignore)  # `compiling` calls it while Dynamo compiles
             if dynamo.has_compiled():
                 from pgmo.profiler.tagging import inductor  # Also loads a Python parser.
 

@@ -19,11 +19,14 @@ def sources(tmp_path: Path) -> Path:
         "csrc/engine.hpp",
         "bench/results/memory.json",
         "bench/README.md",
+        "examples/resnet.py",
+        "tests/conftest.py",
+        "docs/guides/recipes.md",
+        "pyproject.toml",
+        "setup.py",
+        "constraints.txt",
+        "conftest.py",
     ):
-        write(tmp_path / name, "before")
-    for name in ("examples/resnet.py", "tests/conftest.py", "docs/guides/recipes.md"):
-        write(tmp_path / name, "before")
-    for name in ("pyproject.toml", "setup.py", "constraints.txt", "conftest.py"):
         write(tmp_path / name, "before")
     return tmp_path
 
