@@ -17,7 +17,7 @@ def test_every_benchmark_of_a_gpu_has_its_time():
     assert parts == set(all_scripts(BENCH / "gpu"))
 
 
-def test_what_is_owed_comes_first_and_ends_within_nine_minutes(tmp_path):
+def test_owed_parts_come_first_and_end_within_nine_minutes(tmp_path):
     groups = check.plan(tmp_path)
     order = names(groups)
     assert order[: len(OWED) + 1] == [["build"], *([part] for part in OWED)]
@@ -26,7 +26,7 @@ def test_what_is_owed_comes_first_and_ends_within_nine_minutes(tmp_path):
     assert "test_training_without_pages" in tests
 
 
-def test_what_is_asked_for_alone_has_all_of_the_time(tmp_path):
+def test_a_single_part_has_all_of_the_time(tmp_path):
     (group,) = check.plan(tmp_path, 520, only=("overhead",))
     assert [round(step.seconds) for step in group] == [520 - check.USUAL_BUILD_SECONDS]
 

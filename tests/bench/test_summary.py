@@ -34,6 +34,6 @@ def test_runs_of_one_program_stand_beside_each_other(summary):
     assert summary.ratio([run], "pgmo", "default") == "0.75 (0.75 to 0.75)"
 
 
-def test_what_did_not_train_to_the_end_is_no_peak(summary):
+def test_a_run_without_enough_memory_has_no_peak(summary):
     rows = [{"loop": "gan", "contender": "pgmo", "peak": 9, "out_of_memory": True}]
     assert summary.runs({"rows": rows}) == []

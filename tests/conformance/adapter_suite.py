@@ -88,7 +88,7 @@ def test_a_loop_is_served_from_slots_alone(subject):
         assert session.statistics["live_slot_bytes"] == 0
 
 
-def test_what_is_not_planned_is_the_frameworks(subject):
+def test_unplanned_requests_go_to_the_framework(subject):
     with subject.session() as session:
         replay(session, subject)
         before = session.statistics["live_fallback_bytes"]  # live blocks of earlier sessions
@@ -265,7 +265,7 @@ def test_addresses_are_aligned(subject):
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_whatever_the_program_does_no_block_lies_on_another(subject, seed):
+def test_blocks_of_random_programs_do_not_overlap(subject, seed):
     """The program skips requests, changes sizes, and keeps blocks across iterations."""
     draw = random.Random(seed)
     sizes = [draw.choice((1, 512, 3000, 70_000)) * draw.randint(1, 4) for _ in range(30)]

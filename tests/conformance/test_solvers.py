@@ -129,7 +129,7 @@ def test_is_never_worse_than_what_it_is_given(solver, problem):
 
 
 @each_improver
-def test_what_is_optimal_already_is_left_alone(solver):
+def test_an_optimal_packing_is_left_alone(solver):
     problem = Problem([64, 32], [0, 1], [2, 3])
     best = BestKnown(problem)
     best.offer(stacked(problem), "stacked")

@@ -244,7 +244,7 @@ def test_answers_are_held_against_whole_runs(tmp_path):
 
 
 @pytest.mark.slow
-def test_what_if_is_near_what_the_script_itself_takes(tmp_path):
+def test_predicted_changes_take_nearly_as_much_as_real_ones(tmp_path):
     rows = quick("what_if.py", tmp_path)["rows"]
     computed, rehearsed = sorted(rows, key=lambda row: row["source"])
     assert (computed["source"], rehearsed["source"]) == ("computed", "rehearsed")

@@ -44,7 +44,7 @@ def test_operators_go_on_beside_a_copy_until_they_need_it():
     assert back.stride() == values.stride()
 
 
-def test_what_is_on_its_way_is_held():
+def test_a_value_being_copied_keeps_its_memory():
     value = torch.randn(1 << 20).to(DEVICE)
     host = HostArenas()
     place = host.place("value", value.nbytes)
@@ -56,7 +56,7 @@ def test_what_is_on_its_way_is_held():
         assert not is_pending()
 
 
-def test_what_an_error_left_on_its_way_is_waited_for_and_freed():
+def test_an_error_waits_for_pending_copies_and_frees_their_values():
     before = torch.cuda.memory_allocated()
     host = HostArenas()
 

@@ -22,7 +22,7 @@ def test_no_file_does_more_than_to_be_read_or_refused():
     assert min(read.values()) > INPUTS // 500
 
 
-def test_what_goes_wrong_is_noticed():
+def test_planted_faults_are_noticed():
     figures = attack(20, workers=1, module="tests.fuzz.planted")
     errors = {one["number"]: one["error"] for one in figures.failures}
     assert sorted(errors) == [planted.RAISES, planted.HANGS, planted.ENDS, planted.EATS]

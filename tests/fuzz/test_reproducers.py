@@ -154,7 +154,7 @@ BOMBS = {
 
 
 @pytest.mark.parametrize("suffix", BOMBS)
-def test_what_unpacks_to_a_thousand_times_its_size_is_refused(suffix):
+def test_files_that_unpack_to_a_thousand_times_their_size_are_refused(suffix):
     assert outcome_of(gzip.compress(BOMBS[suffix], 1), suffix).startswith("refused ")
 
 

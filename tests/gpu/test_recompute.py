@@ -90,7 +90,7 @@ def test_the_same_bits_when_values_wait_on_the_host(name, seed):
     assert peak <= 1.02 * plan.peak + 64 * 512
 
 
-def test_what_runs_again_is_packed_and_replayed():
+def test_recomputed_blocks_are_planned_and_replayed():
     plain, batch = on_device("gpt")
     model, _ = pgmo.recompute(plain, batch, "min", planner=quick)
     step(model, batch)

@@ -43,7 +43,7 @@ def test_untagged(tmp_path):
     assert session == plain
 
 
-def test_what_is_compiled_has_one_name_and_the_rest_the_names_of_operators(tmp_path):
+def test_compiled_code_has_one_tag_and_the_rest_has_tags_of_operators(tmp_path):
     tags = _found(tmp_path, "-m", MODULE, "in_place", "session")["session"]["tags"]
     assert "Blocks torch.compile" in tags
     assert {"AdamW aten.sqrt", " aten.mean", "Blocks aten.native_layer_norm_backward"} <= set(tags)

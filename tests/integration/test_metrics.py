@@ -76,6 +76,6 @@ def test_a_file_for_prometheus(tmp_path, monkeypatch):
     ("name", "every", "error"),
     [("pgmo.txt", 1, OptionError), ("pgmo.jsonl", 0, OptionError), ("no/a.jsonl", 1, FileError)],
 )
-def test_what_cannot_be_written_is_an_error(tmp_path, name, every, error):
+def test_invalid_metrics_files_and_intervals_are_errors(tmp_path, name, every, error):
     with pytest.raises(error):
         train(2, lambda step: pgmo.log_metrics(tmp_path / name, step, every=every, device="cpu"))

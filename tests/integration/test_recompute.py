@@ -106,7 +106,7 @@ def test_a_budget_in_bytes_is_kept_by_real_steps(share):
     assert 0 < plan.overhead < 1
 
 
-def test_what_optimize_packs_is_the_recomputed_schedule():
+def test_optimize_plans_the_recomputed_schedule():
     plain, batch = make("unet")
     model, plan = pgmo.recompute(plain, batch, "min", planner=quick)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)

@@ -45,7 +45,7 @@ def test_nothing_is_a_column_whatever_its_type():
     ],
 )
 @pytest.mark.parametrize("error", [PlanError, ProblemError])
-def test_what_does_not_fit_is_refused_with_the_owners_error(value, dtype, message, error):
+def test_invalid_values_raise_the_owners_error(value, dtype, message, error):
     with pytest.raises(error, match=message):
         as_column("size", value, dtype, error)
 

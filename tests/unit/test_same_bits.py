@@ -37,5 +37,5 @@ def test_a_difference_skips_where_plain_pytorch_does_not_repeat_itself():
         assert_same_bits("a", "b", lambda: "c")
 
 
-def test_what_is_the_same_is_not_repeated():
+def test_equal_results_are_not_repeated():
     assert_same_bits("a", "a", lambda: pytest.fail("repeated"))

@@ -46,7 +46,7 @@ def test_parse_bytes(text, count):
 @pytest.mark.parametrize(
     "text", ["", "GiB", "-1 GiB", "1 XiB", "1e3", "nan", "1 GiB 2", "9" * 400, -1, True]
 )
-def test_what_is_no_size_is_refused(text):
+def test_invalid_sizes_are_refused(text):
     with pytest.raises(OptionError, match=r"size"):
         parse_bytes(text)
 

@@ -29,6 +29,6 @@ def test_wrappers_are_taken_off(optimizer):
     assert unwrapped(module) is module
 
 
-def test_what_sleeps_and_what_is_planned_for_is_the_optimizer_itself(optimizer):
+def test_sleep_and_recomputation_take_the_optimizer_itself(optimizer):
     assert listed([{"a": Wrapper(optimizer)}]) == [optimizer]
     assert RecomputeOptions(optimizer=Wrapper(optimizer)).optimizer is optimizer

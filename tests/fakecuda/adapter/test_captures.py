@@ -45,7 +45,7 @@ def test_a_stream_that_is_captured_is_asked_later(session):
         assert block().data_ptr() == slot
 
 
-def test_what_a_pool_claims_is_unseen_and_other_threads_are_served(session, in_thread):
+def test_a_session_ignores_requests_of_a_pool_and_serves_other_threads(session, in_thread):
     served = []
     pool = torch.cuda.MemPool()
     with session.iteration():

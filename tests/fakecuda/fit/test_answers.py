@@ -138,7 +138,7 @@ for _ in range(9):
         (f"import torch\ntorch.cuda.init()\n{BLOCKS.replace('.cuda()', '')}", "trains on the CPU"),
     ],
 )
-def test_what_cannot_be_rehearsed_says_why(tmp_path: Path, code: str, match: str) -> None:
+def test_an_impossible_rehearsal_names_its_cause(tmp_path: Path, code: str, match: str) -> None:
     with pytest.raises(RehearsalError, match=match):
         collect(Job((write(tmp_path, code),)), card(100))
 

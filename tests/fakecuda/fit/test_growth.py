@@ -47,7 +47,7 @@ SPLATS = textwrap.dedent("""
 """)
 
 
-def test_what_grows_fits_until_a_step(tmp_path: Path) -> None:
+def test_a_growing_script_fits_until_a_step(tmp_path: Path) -> None:
     path, where = write(tmp_path, LEAK), card(260)
     found = pgmo.fit([path, "--steps", "5000"], card=where)
     assert not found.is_fit

@@ -32,7 +32,7 @@ def test_values_stay_and_pending_replays_are_not_overtaken():
     check(attacked(seed=1, replays=1_000))
 
 
-def test_neither_happens_where_pages_are_lent():
+def test_values_stay_if_pages_are_lent():
     found = attacked(seed=1, replays=1_000, lend=True)
     check(found)
     assert found["lent"] > 0
@@ -40,7 +40,7 @@ def test_neither_happens_where_pages_are_lent():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [3, 4])
-def test_neither_in_many_more(seed):
+def test_values_stay_in_longer_attacks(seed):
     check(attacked(seed, replays=30_000))
 
 

@@ -115,7 +115,7 @@ report([right(first[3], 3), right(second[3], 4)], figures()["moves"])
     assert moves > 0
 
 
-def test_what_the_program_writes_before_the_first_replay_is_there():
+def test_values_written_before_the_first_replay_survive():
     (right,) = graphs("""
 first = captured(8)
 replayed(*first, 1)

@@ -112,7 +112,7 @@ report(second.data_ptr() != at, not at_once, third.data_ptr() == at)
     assert again
 
 
-def test_what_a_graph_uses_stays_where_it_is():
+def test_pages_used_by_a_graph_stay_mapped():
     same, value = run(
         """
 static = torch.ones(1 << 20, device="cuda")

@@ -105,7 +105,7 @@ def test_slots_are_blocks():
     assert run_program(COMMON + SLOTS) == [True, True]
 
 
-def test_who_asked_and_what_came_and_went():
+def test_the_history_has_events_with_times_and_stacks():
     seen = run_program(COMMON + HISTORY)
     assert seen["events"] == [
         ["alloc", 7 << 20],

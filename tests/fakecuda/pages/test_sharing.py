@@ -178,7 +178,7 @@ def test_more_pages_than_a_process_may_have_descriptors(tmp_path):
     assert run(tmp_path, WITH_FEW_DESCRIPTORS) == [[[80 << 20, 1, 1]], [5, 5]]
 
 
-def test_what_is_sent_in_every_step_costs_neither_memory_nor_descriptors(tmp_path):
+def test_repeated_sends_keep_neither_memory_nor_descriptors(tmp_path):
     said = run(tmp_path, IN_EVERY_STEP)
     error = said.pop("error")
     assert said == {

@@ -21,7 +21,7 @@ def run(code: str) -> list:
     return block_program.run(code, begin=BEGIN)
 
 
-def test_what_is_born_in_a_session_fills_the_gaps_of_the_model():
+def test_blocks_of_a_session_fill_the_gaps_of_the_model():
     before, after, beyond = run(
         """
 with pgmo.optimize(device="cuda") as session:
@@ -129,7 +129,7 @@ def train(iterations):
 """
 
 
-def test_what_fits_the_gaps_gets_no_slot():
+def test_blocks_that_fit_the_gaps_get_no_slot():
     """With slots, the gaps would be unused, and an iteration would need more memory."""
     plain, hits, moved, outside, peak = run(
         LOOP
@@ -155,7 +155,7 @@ with pgmo.optimize(device="cuda") as session:
     assert peak <= plain
 
 
-def test_what_is_freed_beneath_goes_back_before_the_pages_grow():
+def test_freed_segments_are_released_before_the_pages_grow():
     """DDP does this with its first buckets, which are as large as the model."""
     (taken,) = run(
         """

@@ -33,12 +33,12 @@ def test_patterns_stay_and_pending_copies_are_not_overtaken(pools):
 @pytest.mark.slow
 @with_and_without_pools
 @pytest.mark.parametrize("seed", [3, 4])
-def test_neither_in_many_more(seed, pools):
+def test_patterns_and_copies_stay_intact_in_longer_programs(seed, pools):
     check(attacked(seed, 150_000, pools), pools)
 
 
 @with_and_without_pools
 @pytest.mark.parametrize("broken", BROKEN)
-def test_what_is_broken_is_noticed(broken, pools):
+def test_planted_errors_are_noticed(broken, pools):
     found = attacked(1, 8_000, pools, broken)
     assert found["wrong"] + found["overtaken"] > 0

@@ -103,7 +103,7 @@ CANNOT = [
 
 
 @pytest.mark.parametrize(("code", "begins"), CANNOT)
-def test_what_cannot_run_is_said_in_a_sentence(run, code, begins):
+def test_a_note_names_the_call_that_rehearsals_lack(run, code, begins):
     answer = run(code)
     assert answer.failed
     cannot = "the script probably cannot be rehearsed unchanged"
@@ -132,7 +132,7 @@ def test_patience_has_an_end(run, tmp_path):
         rehearse([str(tmp_path / "wait.py")], card=pgmo.cards.find("16GiB"), timeout=1)
 
 
-def test_what_cannot_be_asked(run, tmp_path):
+def test_missing_scripts_and_invalid_options_are_refused(run, tmp_path):
     card = pgmo.cards.find("16GiB")
     with pytest.raises(FileError, match="there is no file"):
         rehearse([str(tmp_path / "none.py")], card=card)

@@ -128,7 +128,7 @@ def test_training_goes_its_ordinary_way(values):
     assert scale == 65536
 
 
-def test_what_was_made_up_is_said(run):
+def test_notes_count_the_uses_of_made_up_values(run):
     code = """
     import torch
     large = torch.randn(4096, 1024, device="cuda")

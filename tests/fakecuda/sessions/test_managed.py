@@ -117,7 +117,7 @@ with {around}, pgmo.optimize(device="cuda", **{options}) as session:
 
 
 @pytest.mark.parametrize("segments", ["", "expandable_segments:True"])
-def test_whatever_is_requested_inside_is_unified(segments):
+def test_all_requests_inside_are_unified(segments):
     settings = {"FAKECUDA_BYTES": str(256 * MIB), "PYTORCH_CUDA_ALLOC_CONF": segments}
     seen, peak, times = run_program(INSIDE, **SETTINGS, **settings)
     card, unified = seen["before"]
@@ -172,7 +172,7 @@ def test_within_a_budget_the_blocks_of_longest_idle_time_are_on_the_host():
     assert {(advice, device) for advice, _, _, device in advised} == {(3, -1), (5, 0)}
 
 
-def test_where_the_card_cannot_it_says_so():
+def test_a_card_without_unified_memory_is_refused():
     code = """
 import json, pgmo
 try:

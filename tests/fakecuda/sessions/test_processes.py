@@ -110,7 +110,7 @@ def test_two_processes_need_what_persists_and_the_larger_arena(serve, tmp_path, 
     assert peak < persistent + sum(arenas)
 
 
-def test_where_there_is_room_both_keep_their_arenas(serve, tmp_path):
+def test_both_processes_keep_their_arenas_if_there_is_room(serve, tmp_path):
     address = serve(deadline=100.0, patience=100.0)
     found = pair("marked", tmp_path, PGMO_SHARE=str(address))
     assert all(one["between"] >= one["persistent"] + one["arena"] // 2 for one in found)

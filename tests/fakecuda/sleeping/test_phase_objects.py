@@ -91,7 +91,7 @@ with pgmo.phase("training"):
     assert kept
 
 
-def test_what_dies_asleep_takes_no_memory_when_others_wake():
+def test_objects_freed_asleep_take_no_memory_when_others_wake():
     fallen, risen, values = run_parts(
         """
 fill(engine.parameters())

@@ -124,7 +124,7 @@ report(levels, kept)
         assert levels[at][1] <= larger + 4 * MIB
 
 
-def test_what_two_phases_leave_out_is_copied_once():
+def test_state_asleep_in_two_phases_is_copied_once():
     copied, woken = run_parts(
         """
 from pgmo.allocator.sleeping import host_copy
@@ -226,7 +226,7 @@ with pgmo.phase("rollout", asleep=[optimizer]):
 
 
 @pytest.mark.parametrize("installed", [True, False])
-def test_who_serves_the_program_decides_what_sleeps(installed):
+def test_state_sleeps_only_if_pgmo_is_the_allocator(installed):
     code = PARTS
     if not installed:
         code = code.replace(

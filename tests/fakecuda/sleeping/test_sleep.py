@@ -234,7 +234,7 @@ with pgmo.optimize() as session:
     assert kept
 
 
-def test_what_dies_asleep_is_gone_and_its_addresses_are_others():
+def test_addresses_of_tensors_freed_asleep_are_used_again():
     used_again, kept = run(
         """
 with pgmo.optimize() as session:
@@ -268,7 +268,7 @@ report(same(states(), values), session.asleep)
     assert asleep == 0
 
 
-def test_what_lies_in_segments_of_pytorch_stays_and_is_reported():
+def test_state_in_segments_of_pytorch_stays_and_is_reported():
     awake, change = run_program(
         NETWORK.replace("torch.cuda.memory.change_current_allocator(pgmo.torch_allocator())", "")
         + """

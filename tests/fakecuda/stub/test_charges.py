@@ -25,7 +25,7 @@ def test_a_handle_is_charged_once_until_its_last_map_goes():
         assert used(1) == before
 
 
-def test_what_is_unmapped_is_charged_until_it_is_released(page):
+def test_an_unmapped_page_stays_charged(page):
     before = used()
     with driver.reserved(PAGE) as address:
         driver.map_at(address, PAGE, page)

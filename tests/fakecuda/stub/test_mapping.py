@@ -32,7 +32,7 @@ def test_bytes_stay_with_their_handle_while_it_is_mapped_nowhere(page):
         driver.unmap(address + PAGE, PAGE)
 
 
-def test_what_is_released_goes_back_to_the_host_and_comes_again_empty():
+def test_released_memory_returns_to_the_host_and_comes_back_zeroed():
     size = 64 * MIB
     with driver.reserved(size) as address:
         for _ in range(3):

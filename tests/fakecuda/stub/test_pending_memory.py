@@ -72,7 +72,7 @@ def test_memory_that_was_used_before_the_hold_may_go(place, streams):
 
 
 @pytest.mark.parametrize("end", ["event", "stream", "device"])
-def test_who_has_waited_may_unmap(place, streams, end):
+def test_an_unmap_after_a_wait_is_no_violation(place, streams, end):
     address, _ = place
     hold(streams[0])
     use(address, streams[0])

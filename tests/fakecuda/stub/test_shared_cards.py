@@ -107,7 +107,7 @@ def test_the_card_is_what_all_of_them_have(start):
     assert other.ask(f"create {60 * PAGE}") is None
 
 
-def test_who_is_killed_gives_back_what_it_had(start):
+def test_a_killed_process_frees_its_memory(start):
     one, other = start(), start()
     one.ask(f"create {60 * PAGE}")
     other.ask(f"create {10 * PAGE}")

@@ -24,7 +24,7 @@ def test_streams_are_held_one_by_one():
         assert second.record_event().query()
 
 
-def test_who_waits_for_held_work_is_pending_too():
+def test_a_stream_that_waits_for_held_work_is_pending():
     first, second = torch.cuda.Stream(), torch.cuda.Stream()
     with held(first):
         second.wait_event(first.record_event())

@@ -36,7 +36,7 @@ def test_options_of_pgmo_belong_before_the_script(words):
         given(*words)
 
 
-def test_what_follows_two_dashes_is_the_scripts():
+def test_arguments_after_two_dashes_belong_to_the_script():
     assert given("-v", "--", "--card", "hearts", "--", "x") == ["-v", "--card", "hearts", "--", "x"]
 
 

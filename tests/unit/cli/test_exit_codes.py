@@ -260,7 +260,7 @@ def test_an_interrupt_with_json(folder, monkeypatch, capsys):
     ],
     ids=words,
 )
-def test_what_was_probably_meant_is_said(arguments, meant, capsys):
+def test_misspelled_words_get_a_suggestion(arguments, meant, capsys):
     with pytest.raises(SystemExit) as ended:
         main(arguments)
     assert ended.value.code == 2

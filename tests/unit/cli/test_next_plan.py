@@ -42,7 +42,7 @@ def started(monkeypatch):
     return lines, endings
 
 
-def test_what_an_earlier_plan_has_saved_is_not_in_the_way_of_the_next(started):
+def test_later_attempts_replace_files_that_earlier_ones_saved(started):
     lines, endings = started
     endings += [(1, True), (1, True), (0, False)]
     options = ("--save", "plans", "--vary", "-b {}", "--accumulate", "-a {}")
@@ -95,7 +95,7 @@ def test_options_of_fit_belong_before_the_script(tmp_path, capsys):
 
 
 @pytest.mark.parametrize("option", ["--vary", "--accumulate"])
-def test_what_is_tried_next_goes_with_fit(option, tmp_path, capsys):
+def test_vary_and_accumulate_need_fit(option, tmp_path, capsys):
     script = tmp_path / "train.py"
     script.write_text("print('ran')")
     assert main(["run", option, "-b {}", str(script)]) == 2

@@ -109,7 +109,7 @@ def test_nothing_else_is_written_as_a_profile_or_a_plan(command, suffix, folder,
 
 
 @pytest.mark.parametrize("name", ["q.txt", "q", "q.PGMOPROF", "q.pgmoplan"])
-def test_what_is_imported_can_be_read_again(name, folder, capsys):
+def test_an_imported_profile_can_be_read_again(name, folder, capsys):
     assert main(["export", "table.csv", "--to", "profile", "-o", name]) == 2
     assert "the suffix is not .pgmoprof" in capsys.readouterr().err
     assert not (folder / name).exists()
@@ -141,7 +141,7 @@ def test_targets_that_cannot_be_files(folder):
     ],
     ids=" ".join,
 )
-def test_what_names_no_file_is_reported(command, name, folder, run):
+def test_paths_that_name_no_file_are_reported(command, name, folder, run):
     said = run(*command, name, code=1).err
     assert said.startswith(f"pgmo {command[0]}: ")
     assert len(said.splitlines()) == 1

@@ -26,7 +26,7 @@ def test_a_file_in_its_place(tmp_path, monkeypatch):
     assert found.misplaced
 
 
-def test_what_is_in_it(tmp_path, monkeypatch):
+def test_adapters_and_leftover_files_are_counted(tmp_path, monkeypatch):
     monkeypatch.setenv("PGMO_CACHE_DIR", str(tmp_path))
     folder = tmp_path / "adapters"
     folder.mkdir()

@@ -30,7 +30,7 @@ def texts(problems):
     return [(problem.severity, problem.what) for problem in problems]
 
 
-def test_what_works():
+def test_served_frameworks_are_listed():
     assert list(served(CPU, GOOD, CACHE)) == ["PyTorch on the CPU"]
     assert list(served(CPU, NONE, CACHE)) == []
     assert list(served(CPU, GOOD, READ_ONLY)) == ["PyTorch on the CPU"]  # compiled in each process

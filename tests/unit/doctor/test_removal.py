@@ -30,7 +30,7 @@ def test_one_kind_is_cleared_and_nothing_else(cache):
     assert sorted(path.name for path in cache.iterdir()) == ["adapters", "mine.txt", "running"]
 
 
-def test_all_that_pgmo_keeps_is_cleared(cache, capsys):
+def test_all_kinds_of_cached_files_are_cleared(cache, capsys):
     assert main(["doctor", "--clear"]) == 0
     assert sorted(path.name for path in cache.iterdir()) == ["mine.txt", "running"]
     assert "removed 1 files, 100 B" in capsys.readouterr().out
@@ -54,7 +54,7 @@ def test_files_of_a_project_with_folders_of_these_names_stay(cache):
     assert [one.files for one in clear()] == [0, 0, 0]
 
 
-def test_what_pgmo_keeps_is_known_by_its_name(tmp_path, monkeypatch):
+def test_adapters_are_recognized_by_their_names(tmp_path, monkeypatch):
     """`pgmo doctor --clear` recognizes an adapter by the name that `adapter_path` gives it."""
     monkeypatch.setenv("PGMO_CACHE_DIR", str(tmp_path))
     pytest.importorskip("torch")
@@ -75,7 +75,7 @@ def test_an_empty_cache_goes_altogether(tmp_path, monkeypatch):
     assert not (tmp_path / "cache").exists()
 
 
-def test_what_a_link_leads_to_is_left_alone(cache, tmp_path, capsys):
+def test_the_target_of_a_linked_folder_is_left_alone(cache, tmp_path, capsys):
     other = tmp_path / "other"
     (cache / "steps").rename(other)
     (cache / "steps").symlink_to(other)

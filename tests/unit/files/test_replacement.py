@@ -34,7 +34,7 @@ def test_permissions_can_be_kept_from_others(tmp_path):
     assert stat.S_IMODE((tmp_path / "b").stat().st_mode) == 0o666
 
 
-def test_what_a_killed_writer_leaves_is_taken_away_by_the_next(tmp_path):
+def test_the_next_writer_removes_files_of_a_killed_one(tmp_path):
     target = tmp_path / "a.csv"
     program = (
         "import os, signal, sys\n"
@@ -54,7 +54,7 @@ def test_what_a_killed_writer_leaves_is_taken_away_by_the_next(tmp_path):
     assert target.read_bytes() == b"2"
 
 
-def test_what_somebody_is_writing_is_left_alone_however_long_it_takes(tmp_path):
+def test_a_file_being_written_is_left_alone_at_any_age(tmp_path):
     partial = aged(tmp_path / ".b.csv.0123456789ab.partial")
     with open(partial, "rb") as file:
         hold(file.fileno())

@@ -84,7 +84,7 @@ def test_the_nearest_change_that_fits_is_named() -> None:
     assert least.rank == min(one.rank for one in rows.values() if one.fits) > 0
 
 
-def test_where_nothing_fits_alone_two_changes_may() -> None:
+def test_two_changes_may_fit_if_no_single_one_does() -> None:
     rows = _rows(300)
     assert not any(one.fits for one in rows.values() if ", and " not in one.name)
     (both,) = [one for one in rows.values() if ", and " in one.name]

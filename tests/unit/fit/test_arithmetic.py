@@ -42,7 +42,7 @@ def test_states_of_another_optimizer_take_what_their_shapes_say() -> None:
     assert peak(none) < peak(small) < peak(none) + 0.3 * 2 * LAYERS * WEIGHT
 
 
-def test_what_an_optimizer_takes_in_its_step_is_that_of_the_other_one() -> None:
+def test_another_optimizer_replaces_state_and_temporaries_of_the_step() -> None:
     profile = Profile.from_columns(
         # Parameter, activation, gradient, temporary, state. Then two steps without new states.
         size=[8, 100, 8, 40, 16] + [100, 8, 40] * 2,
@@ -90,7 +90,7 @@ def test_ranks_share_all_but_two_blocks(ranks: int) -> None:
     assert most["activations"] == int(_curves()[NAMES.index("activations")].max())
 
 
-def test_what_is_in_no_block_is_whole_on_every_rank() -> None:
+def test_parameters_outside_of_blocks_are_whole_on_every_rank() -> None:
     outside = replace(MODEL, outside=WEIGHT)
     more = peak(sharded(_curves(), outside, 8)) - peak(sharded(_curves(), MODEL, 8))
     assert more in (WEIGHT, WEIGHT * 15 // 8)  # more if its gradient is live at the peak

@@ -30,7 +30,7 @@ def test_categories_at_the_peak_add_up_to_it() -> None:
     assert load.curves[NAMES.index("gradients")].max() == LAYERS * WEIGHT
 
 
-def test_what_a_library_keeps_for_itself_is_a_workspace() -> None:
+def test_a_block_that_a_library_keeps_is_a_workspace() -> None:
     rows = [(Event.ALLOC, 512, 8 * MIB), (Event.MARK, 0, 0), (Event.ALLOC, 32 * MIB, 8 * MIB)]
     kind, address, size = zip(*rows, strict=True)
     trace = Trace.from_columns(kind=kind, address=address, size=size)

@@ -48,7 +48,7 @@ def _step(batch: int) -> int:
     return need.allocated_peak - need.parameters - need.optimizer_state
 
 
-def test_what_fits_is_not_changed(rehearsed: list[Evidence]) -> None:
+def test_a_fitting_batch_is_not_changed(rehearsed: list[Evidence]) -> None:
     attempts = possible_attempts(["train.py", "-b", "4"], "-b {}", "-a {}")
     assert choice.first_that_fits(attempts, "-b {}", card(2000), lambda _: None) == 0
     assert len(rehearsed) == 1
@@ -84,9 +84,7 @@ def test_recomputation_gets_what_the_card_has_left(rehearsed: list[Evidence]) ->
     assert "within " in found.words
 
 
-def test_where_no_budget_fits_it_recomputes_as_much_as_possible(
-    rehearsed: list[Evidence],
-) -> None:
+def test_recomputation_is_maximal_if_no_budget_fits(rehearsed: list[Evidence]) -> None:
     attempt = Attempt(("train.py", "-b", "16"), "recompute:min", "recomputed (pgmo.recompute)")
     assert choice.with_least_recomputation(attempt, card(310), lambda _: None) == attempt
 

@@ -33,7 +33,7 @@ def known(live: Sequence[int], elements: Sequence[int] = (), planned: Any = None
         ([BASE + MIB * step + MIB * (step % 3) for step in range(60)], MIB),
     ],
 )
-def test_what_each_step_keeps_is_growth(live: list[int], rate: float) -> None:
+def test_steadily_rising_memory_is_growth(live: list[int], rate: float) -> None:
     found = growth_of(known(live))
     assert found is not None
     assert found.rate == pytest.approx(rate, rel=0.1)
@@ -51,7 +51,7 @@ def test_what_each_step_keeps_is_growth(live: list[int], rate: float) -> None:
         [BASE + random.Random(3).randrange(MIB) for _ in range(60)],
     ],
 )
-def test_what_goes_up_and_down_or_stops_is_no_growth(live: list[int]) -> None:
+def test_memory_that_fluctuates_or_settles_is_no_growth(live: list[int]) -> None:
     assert growth_of(known(live)) is None
 
 

@@ -39,7 +39,7 @@ def test_a_batch_that_the_data_end_is_no_answer(monkeypatch: pytest.MonkeyPatch)
         search(job(), card(5000))
 
 
-def test_where_the_laws_are_loose_one_more_is_tried(
+def test_loose_laws_lead_to_one_more_rehearsal(
     rehearsed: list[Evidence], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(loops, "scratch", lambda batch: 3 * MIB * (1 + batch // 3))
@@ -51,7 +51,7 @@ def test_where_the_laws_are_loose_one_more_is_tried(
     assert [one.way for one in rehearsed].count("pgmo") == 2
 
 
-def test_what_does_not_fit_at_all_is_no_batch(rehearsed: list[Evidence]) -> None:
+def test_the_largest_batch_is_0_if_none_fits(rehearsed: list[Evidence]) -> None:
     found = search(job(), card(300))
     assert [one.value for one in found.found] == [0, 0]
     assert found.found[0].need is None

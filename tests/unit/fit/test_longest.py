@@ -64,7 +64,7 @@ def test_a_dataset_that_is_sorted_by_length_is_compared_to_its_end(hooked: Longe
 
 
 @pytest.mark.parametrize("batch", [None, 2])
-def test_what_cannot_be_compared_stays_as_it_is(hooked: LongestSamples, batch: int | None) -> None:
+def test_incomparable_samples_stay_as_they_are(hooked: LongestSamples, batch: int | None) -> None:
     def refuses(samples: Any) -> Any:
         if isinstance(samples, list) and len(samples) < 2:
             raise ValueError("no batch of one sample")

@@ -41,7 +41,7 @@ def test_values_are_the_same():
         assert torch.equal(work(), expected)
 
 
-def test_what_lived_before_does_not_count():
+def test_blocks_from_before_the_recording_do_not_count():
     before = torch.ones(1 << 20)
     with record_once("cpu") as recorded:
         del before

@@ -45,7 +45,7 @@ def test_each_marked_test_passes_or_says_why(run):
     done.stdout.fnmatch_lines(["*a session of pgmo was opened while pgmo recorded this pass*"])
 
 
-def test_what_has_grown_is_named(run, pytester, monkeypatch):
+def test_grown_modules_and_operators_are_named(run, pytester, monkeypatch):
     run("-k", "beyond", "--pgmo-save", "base")
     monkeypatch.setenv("PGMO_TEST_WIDTH", "300")
     done = run("-k", "beyond", "--pgmo-base", "base")

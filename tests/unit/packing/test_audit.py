@@ -17,7 +17,7 @@ def failed(plan, profile=None):
 
 @settings(max_examples=50, deadline=None)
 @given(profiles())
-def test_what_the_planner_makes_passes(profile):
+def test_plans_of_the_planner_pass(profile):
     assert not failed(plan(profile, solver="best-fit"), profile)
 
 
@@ -60,7 +60,7 @@ def test_an_optimum_without_proof(good):
     assert "is called not optimal" in failed(replace(good, optimal=False))["bound"].detail
 
 
-def test_what_proves_the_bound_is_reported(good):
+def test_the_proof_of_the_bound_is_reported(good):
     # On this circle, any two blocks are live at once, so that the optimum is above the max load.
     assert (good.arena, good.max_load) == (256, 192)
     check = audit(good)[2]

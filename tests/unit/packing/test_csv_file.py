@@ -86,7 +86,7 @@ def test_one_alignment_that_suits_all_rows(given_text, alignments, expected):
         (b"id,lower,upper,size\n\xff", r"is not UTF-8 text \(byte 20 is 0xff\); convert the file"),
     ],
 )
-def test_what_is_wrong_is_named(given_text, text, message):
+def test_invalid_tables_are_refused_with_the_place(given_text, text, message):
     path = given_text(text)
     with pytest.raises(FileError, match=message) as caught:
         read_csv(path)
@@ -114,7 +114,7 @@ def test_old_offsets_are_replaced(given_text, tmp_path):
         st.tuples(st.integers(0, 2**40), st.integers(1, 2**40), st.integers(1, 2**50)), max_size=8
     )
 )
-def test_what_is_written_can_be_read(tmp_path_factory, rows):
+def test_written_tables_can_be_read(tmp_path_factory, rows):
     path = tmp_path_factory.getbasetemp() / "any.csv"
     lines = [f"{i},{low},{low + life},{size}" for i, (low, life, size) in enumerate(rows)]
     path.write_text("\n".join(["id,lower,upper,size", *lines]))

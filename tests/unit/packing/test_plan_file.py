@@ -124,7 +124,7 @@ def test_fields_that_are_wrong(plan, fields, tmp_path, changes, message):
         Plan.load(tmp_path / "bad")
 
 
-def test_what_is_spilled_is_kept(tmp_path):
+def test_a_plan_that_spills_is_loaded_as_saved(tmp_path):
     spilling = make_plan(small_profile(), alignment=64, budget=least_budget(small_profile(), 64))
     assert spilling.spilled > 0
     spilling.save(tmp_path / "plan")

@@ -220,9 +220,7 @@ def test_every_stream_has_a_packing_before_any_has_a_second(monkeypatch):
     ("effort", "blocks", "tries"),
     [("fast", 1000, 1), ("fast", 999, len(PACKERS)), ("balanced", 1000, len(PACKERS))],
 )
-def test_where_time_counts_no_packer_is_tried_for_next_to_nothing(
-    monkeypatch, effort, blocks, tries
-):
+def test_fast_effort_runs_no_more_packers_near_the_bound(monkeypatch, effort, blocks, tries):
     small = np.full(blocks, 8)
     small[0] = 1 << 20
     offset = np.concatenate([[0], (1 << 20) + 8 * np.arange(blocks - 1)])

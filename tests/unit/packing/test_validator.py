@@ -166,7 +166,7 @@ def _whole_period_overlap(rows, ticks):
     return any(count > 1 for count in taken.values())
 
 
-def test_what_is_spilled():
+def test_resident_and_spilled_slots_are_validated_apart():
     rows = [(8, 0, 5, 0, UNPLANNED, 0), (8, 0, 5, 8, UNPLANNED, 1), (8, 0, 5, 16, UNPLANNED, 0)]
     plan = made(rows)
     with pytest.raises(PlanError, match="streams 0 and 1 overlap"):

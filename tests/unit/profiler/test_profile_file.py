@@ -202,7 +202,7 @@ def test_sizes_that_add_up_to_more_than_a_number_are_refused():
 
 
 @pytest.mark.parametrize("marked_by", MarkedBy)
-def test_who_marked_the_iterations_is_kept(tmp_path, marked_by):
+def test_the_origin_of_iteration_marks_is_kept(tmp_path, marked_by):
     trace = replace(Trace.from_columns(kind=[8], address=[0], size=[0]), marked_by=marked_by)
     replace(small_profile(), trace=trace).save(tmp_path / "a.pgmoprof")
     assert Profile.load(tmp_path / "a.pgmoprof").trace.marked_by == marked_by

@@ -15,7 +15,7 @@ def test_split_by_steps():
     assert two.gone.tolist() == [ALIVE, ALIVE]
 
 
-def test_what_follows_the_last_step_is_left_out():
+def test_events_after_the_last_step_are_left_out():
     rows = [("request", 10), ("step",), ("free", 0), ("request", 20)]
     (only,) = split(make_events(rows))
     assert only.size.tolist() == [10]

@@ -54,7 +54,7 @@ def test_a_smallest_batch_that_does_not_fit_is_an_error():
         pgmo.recompute.largest(Job(), batch_of, start=64, card=card(700 << 10), planner=proposed)
 
 
-def test_what_is_wrong_is_said():
+def test_invalid_arguments_are_refused():
     with pytest.raises(
         pgmo.errors.OptionError, match=r"start is 0; a batch has one sample or more"
     ):

@@ -6,7 +6,7 @@ from pgmo.rehearsal.answer import Rehearsal, of_ranks, read_answer
 from pgmo.rehearsal.environment import context_bytes, of_card, of_way
 
 
-def test_what_the_child_has_written_is_read():
+def test_figures_of_the_child_become_an_answer():
     found = {"card_peak": 30, "reserved_peak": 20, "allocated_peak": 10, "unknown": 1}
     answer = read_answer(found | {"profile": "a.pgmoprof"}, exit_code=0, seconds=2.0)
     assert answer.fits

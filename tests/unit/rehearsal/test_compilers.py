@@ -30,7 +30,7 @@ def test_a_driver_by_its_name_and_caches_of_its_own(tmp_path):
         (True, {"mode": "reduce-overhead"}, None),
     ],
 )
-def test_what_differs_is_noted(monkeypatch, there, given, note):
+def test_a_missing_triton_and_autotuning_are_noted(monkeypatch, there, given, note):
     compiled = []
     monkeypatch.setattr(torch, "compile", lambda *_, **options: compiled.append(options))
     monkeypatch.setattr(compilers, "find_spec", lambda _: object() if there else None)

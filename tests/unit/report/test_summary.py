@@ -62,7 +62,7 @@ def test_a_silly_top_is_refused(profile):
         explain(profile, top=0)
 
 
-def test_what_was_reserved_says_that_it_has_more_than_the_iteration():
+def test_reserved_memory_includes_blocks_that_are_always_alive():
     loop = Loop()
     loop.segment(512, 10_000)
     loop.alloc(3000)

@@ -28,7 +28,7 @@ def stepped(calls, work, *optimizers):
 
 
 @pytest.mark.parametrize("frozen", [0, 8, 100])
-def test_those_that_stepped_are_distinguished(frozen):
+def test_stepped_optimizers_are_distinguished(frozen):
     (model, one), (_, other) = make(frozen), make()
     calls = CompiledCalls()
     for _ in range(3):
@@ -36,7 +36,7 @@ def test_those_that_stepped_are_distinguished(frozen):
         assert stepped(calls, lambda: model(torch.ones(2, 4)), one, other) == []
 
 
-def test_one_that_steps_elsewhere_does_not_step_when_its_parameters_are_clipped():
+def test_clipping_parameters_is_no_step_of_an_optimizer():
     model, optimizer = make()
     calls = CompiledCalls()
     calls.seen(optimizer)
@@ -55,7 +55,7 @@ def test_parameters_may_come_and_go():
     assert stepped(calls, lambda: step(more, optimizer), optimizer) == [optimizer]
 
 
-def test_what_has_no_parameters_yet_does_not_step():
+def test_an_optimizer_without_parameters_does_not_step():
     class Wrapper(torch.optim.Optimizer):
         def __init__(self):
             pass

@@ -61,7 +61,7 @@ def keepers(error=None):
     return [str(one) for one in find_keepers(blocks, most=20)]
 
 
-def test_what_imports_a_module_is_no_variable_of_it(program):
+def test_the_loader_of_a_module_is_no_variable_of_it(program):
     program.__loader__ = [block()]
     assert "__loader__" not in str(keepers())
 
@@ -341,7 +341,7 @@ def test_a_search_ends_at_its_limit(program, monkeypatch):
     assert found.unknown["cpu"] >= 1 << 20
 
 
-def test_what_is_to_be_searched_is_limited(program, monkeypatch):
+def test_a_census_searches_a_limited_number_of_parts(program, monkeypatch):
     monkeypatch.setattr(census_module, "_MOST_OBJECTS", 1000)
     taken = []
 

@@ -159,7 +159,7 @@ def test_the_explanation_does_not_wait_for_a_prediction(tmp_path, monkeypatch):
     assert "as recorded:" in path.read_text()
 
 
-def test_where_nothing_can_be_written_the_error_still_comes(tmp_path, capsys):
+def test_an_unwritable_folder_does_not_hide_the_error(tmp_path, capsys):
     (tmp_path / "kept").write_text("a file")
     fail(tmp_path / "kept")
     assert "could not be written" in capsys.readouterr().err

@@ -142,7 +142,7 @@ def test_the_script_itself(target, monkeypatch):
         ("shop.other:predict", "shop has no other; it has .*Model"),
     ],
 )
-def test_what_cannot_be_watched_is_said(package, target, message):
+def test_targets_that_cannot_be_watched_are_refused(package, target, message):
     step_on = StepOn(target, "script", Watching())
     with pytest.raises(OptionError, match=message) as caught:
         step_on.attach()

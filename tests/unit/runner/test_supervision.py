@@ -148,7 +148,7 @@ def test_interrupts_are_the_programs(frameworks, monkeypatch):
         supervision.end_iteration()
 
 
-def test_what_else_keeps_a_session_from_opening_is_reported(frameworks, monkeypatch):
+def test_an_error_on_entering_a_session_is_noted(frameworks, monkeypatch):
     def refuse(self):
         raise SessionError("managed memory is in use")
 

@@ -116,7 +116,7 @@ def test_an_error_in_a_census_ends_nothing_but_the_search(monkeypatch):
     assert summary(who_keeps).kept == ()
 
 
-def test_what_is_found_in_another_place_has_not_grown(program, who_keeps):
+def test_blocks_found_in_another_place_have_not_grown(program, who_keeps):
     program.places |= {"model in train()": 30, "gradients in train()": 30}
     run_until(who_keeps, program, 26)
     del program.places["gradients in train()"]

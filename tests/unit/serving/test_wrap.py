@@ -239,7 +239,7 @@ def test_unwrapping_while_a_call_runs(model):
         (Net(), {"device": "tpu"}, "tpu"),
     ],
 )
-def test_what_cannot_be_wrapped_is_said(thing, options, message):
+def test_invalid_objects_and_options_are_refused(thing, options, message):
     with pytest.raises(OptionError, match=message):
         pgmo.wrap(thing, **options)
 

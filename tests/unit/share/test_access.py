@@ -118,7 +118,7 @@ def test_the_socket_of_a_killed_broker_stops_no_other_broker(serve, address):
         b"x" * (LIMIT + 2),
     ],
 )
-def test_what_is_no_message_ends_that_connection_alone(serve, address, data):
+def test_an_invalid_message_ends_its_connection_alone(serve, address, data):
     serve()
     one = client(address)
     assert one.take() is TurnAnswer.TURN
@@ -130,7 +130,7 @@ def test_what_is_no_message_ends_that_connection_alone(serve, address, data):
     one.close()
 
 
-def test_what_makes_no_sense_of_a_known_client_ends_its_connection(serve, address):
+def test_an_unexpected_message_of_a_client_ends_its_connection(serve, address):
     serve()
     for line in (b'{"kind":"give"}\n', b'{"kind":"turn"}\n'):
         met, _, _, _ = shake_hands(address, HELLO)

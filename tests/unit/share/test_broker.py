@@ -45,7 +45,7 @@ def test_turns_go_round(serve, address):
     other.close()
 
 
-def test_who_was_alone_gives_back_what_idles_when_another_comes(serve, address):
+def test_a_lone_client_releases_idle_memory_when_another_joins(serve, address):
     serve()
     memory = Memory()
     one, other = client(address, memory), client(address)
@@ -59,7 +59,7 @@ def test_who_was_alone_gives_back_what_idles_when_another_comes(serve, address):
     one.close()
 
 
-def test_what_idles_with_who_comes_late_goes_back_as_well(serve, address):
+def test_a_client_that_joins_late_releases_its_idle_memory(serve, address):
     memory = Memory()
     one, other = client(address, memory), client(address)
     one._clock = lambda: 0.0
@@ -142,7 +142,7 @@ def test_a_broker_that_ends_is_noticed_and_its_successor_found(serve, address):
     other.close()
 
 
-def test_who_leaves_keeps_nothing_that_idles(serve, address):
+def test_a_leaving_client_keeps_no_idle_memory(serve, address):
     serve()
     memory = Memory()
     one = client(address, memory)
@@ -153,7 +153,7 @@ def test_who_leaves_keeps_nothing_that_idles(serve, address):
     assert memory.idle == 0
 
 
-def test_who_waits_too_long_goes_on_without(serve, address):
+def test_a_client_that_waits_too_long_goes_on_without_a_turn(serve, address):
     serve(Rules(total=TOTAL, deadline=60.0, patience=0.1))
     one, other = client(address), client(address)
     assert one.take() is TurnAnswer.TURN
@@ -190,7 +190,7 @@ def holder(address, *words):
 
 
 @pytest.mark.parametrize("words", [(), ("fork",)])
-def test_who_is_killed_gives_its_turn_back(serve, address, words):
+def test_a_killed_client_returns_its_turn(serve, address, words):
     serve()
     process = holder(address, *words)
     other = client(address)
@@ -236,7 +236,7 @@ def test_a_goodbye_and_the_end_may_arrive_at_once(address):
         os.close(writes)
 
 
-def test_who_is_stopped_is_passed_over_after_the_deadline(serve, address):
+def test_a_stopped_client_is_passed_over_after_the_deadline(serve, address):
     serve(Rules(total=TOTAL, deadline=0.2, patience=60.0))
     process = holder(address)
     os.kill(process.pid, signal.SIGSTOP)

@@ -35,7 +35,7 @@ BIG = {"lasting": 100 * MIB, "need": 700 * MIB}
 SMALL = {"lasting": 50 * MIB, "need": 200 * MIB}
 
 
-def test_two_that_do_not_fit_have_one_turn_at_a_time():
+def test_two_clients_that_do_not_fit_have_one_turn_at_a_time():
     world, (one, other) = run(BIG, BIG)
     assert at_once(world) == 1
     assert world.schedule.crowded
@@ -43,7 +43,7 @@ def test_two_that_do_not_fit_have_one_turn_at_a_time():
     assert abs(one.turns - other.turns) <= 1
 
 
-def test_all_that_fit_have_turns_at_once_and_keep_their_arenas():
+def test_clients_that_fit_have_turns_at_once_and_keep_their_arenas():
     world, programs = run(SMALL, SMALL, SMALL)
     assert at_once(world) == 3
     assert not world.schedule.crowded
@@ -57,7 +57,7 @@ def test_there_are_as_many_lanes_as_the_card_has_room_for():
     assert at_once(world) == 1
 
 
-def test_who_was_alone_gives_back_what_idles_when_another_comes():
+def test_a_lone_client_releases_idle_memory_when_another_joins():
     world = World(0, Rules())
     one = Program(world, **BIG, pause=1000.0)  # such as an idle notebook
     world.run(50.0)
@@ -80,7 +80,7 @@ def test_priorities_double_the_share():
     assert 1.5 <= high.turns / low.turns <= 2.5
 
 
-def test_who_hangs_is_passed_over_and_keeps_what_it_has():
+def test_a_hanging_client_is_passed_over_and_keeps_its_memory():
     world = World(0, Rules(deadline=10.0))
     hung = Program(world, **BIG, seconds=1e9)
     world.run(2.0)
@@ -94,7 +94,7 @@ def test_who_hangs_is_passed_over_and_keeps_what_it_has():
     assert world.summary().wrong == []
 
 
-def test_who_does_not_give_back_what_idles_is_waited_for_until_the_deadline():
+def test_the_schedule_waits_for_idle_memory_until_the_deadline():
     world = World(0, Rules(deadline=10.0))
     one = Program(world, **BIG, pause=1000.0)
     world.run(5.0)
@@ -107,7 +107,7 @@ def test_who_does_not_give_back_what_idles_is_waited_for_until_the_deadline():
     assert world.summary().wrong == []
 
 
-def test_who_dies_gives_its_turn_back_when_its_memory_is_gone():
+def test_a_lost_client_returns_its_turn_when_its_memory_is_gone():
     schedule = TurnSchedule("GPU-1", Rules())
     for number in (1, 2):
         schedule.join(Member(number, number, "p", 0, 600 * MIB, 0, 0.0), TOTAL, 0)
@@ -118,7 +118,7 @@ def test_who_dies_gives_its_turn_back_when_its_memory_is_gone():
     assert [one["event"] for one in schedule.leave(1, 3.0)] == ["gone", "crowded", "turn"]
 
 
-def test_who_is_lost_and_does_not_end_is_waited_for_until_the_deadline():
+def test_the_schedule_waits_for_a_lost_client_until_the_deadline():
     schedule = TurnSchedule("GPU-1", Rules(deadline=10.0))
     for number in (1, 2):
         schedule.join(Member(number, number, "p", 0, 600 * MIB, 0, 0.0), TOTAL, 0)
@@ -143,7 +143,7 @@ def test_a_turn_that_was_squeezed_does_not_make_a_need_smaller():
     assert schedule.members[2].need == 700 * MIB
 
 
-def test_who_is_behind_one_that_goes_on_without_has_its_turn_at_once():
+def test_a_client_behind_a_passed_one_has_its_turn_at_once():
     schedule = TurnSchedule("GPU-1", Rules(deadline=1000.0, patience=50.0))
     needs = {1: 500 * MIB, 2: 700 * MIB, 3: 100 * MIB}
     for number, need in needs.items():
@@ -170,7 +170,7 @@ def test_others_memory_counts():
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_whatever_happens_the_oracle_has_nothing_to_say(seed):
+def test_the_oracle_finds_no_error_in_random_schedules(seed):
     world = busy_world(seed)
     summary = world.summary()
     assert summary.wrong == []

@@ -29,7 +29,7 @@ def test_a_session_inside_of_using_allocator_wraps_that_one(cupy):
 
 
 @pytest.mark.parametrize("upstream", ["malloc_managed", "malloc_async", "none"])
-def test_whatever_is_underneath(cupy, upstream):
+def test_replay_over_each_allocator_of_cupy(cupy, upstream):
     cupy.cuda.set_allocator(getattr(cupy.cuda, upstream, None))
     loop = Loop(Program(cupy), LAYERS)
     with pgmo.optimize(framework="cupy") as session:

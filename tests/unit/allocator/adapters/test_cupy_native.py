@@ -92,7 +92,7 @@ def test_streams_have_numbers_in_order_of_first_use(cupy):
 
 
 @pytest.mark.parametrize("size", [0, -5, 1.5, "1000", None])
-def test_what_is_no_size_is_passed_on(cupy, size):
+def test_invalid_sizes_are_passed_on(cupy, size):
     asked = []
     allocator = wrap(cupy.cuda, asked.append)
     allocator.attach(0, _core.CupyRoute(_core.Engine()))

@@ -57,7 +57,7 @@ def test_the_per_thread_default_stream_is_refused(cupy):
 
 
 @pytest.mark.usefixtures("through_torch")
-def test_what_is_missing_is_reported(monkeypatch):
+def test_missing_cuda_or_cupy_is_reported(monkeypatch):
     monkeypatch.setattr(torch.version, "cuda", None)
     with pytest.raises(AdapterError, match="was built without CUDA"):
         pgmo.cupy_torch_allocator()

@@ -54,7 +54,7 @@ def mode(path):
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def test_what_is_kept_is_sealed_and_written_by_no_other_user(tmp_path):
+def test_cached_files_are_writable_by_no_other_user(tmp_path):
     before = os.umask(0)
     try:
         assert answer() == 42
@@ -194,7 +194,7 @@ def test_below_a_folder_that_everybody_writes_to(tmp_path, monkeypatch):
 
 
 @as_root
-def test_what_root_has_compiled_serves_everybody():
+def test_a_library_compiled_by_root_serves_everybody():
     assert answer() == 42
     path = adapter_path(SOURCE)
     folder = os.open(path.parent, os.O_RDONLY)
@@ -253,7 +253,7 @@ def test_a_full_disk_is_found_out_after_compiling_once(monkeypatch, capfd):
     assert [one.suffix for one in folder.iterdir()] == [".lock"]
 
 
-def test_what_killed_processes_have_left_goes(tmp_path):
+def test_files_left_by_killed_processes_are_removed(tmp_path):
     assert answer() == 42
     folder = adapter_path(SOURCE).parent
     left = [
@@ -295,7 +295,7 @@ def test_a_process_that_is_killed_while_it_compiles_stops_no_other(tmp_path, mon
     assert adapter_path(SOURCE).exists()
 
 
-def test_what_was_checked_is_what_is_loaded(evil):
+def test_the_checked_library_is_the_one_loaded(evil):
     assert answer() == 42
     path = adapter_path(SOURCE)
     with compiled_adapter(SOURCE) as checked:

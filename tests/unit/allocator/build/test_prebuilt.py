@@ -70,7 +70,7 @@ def test_other_sources_of_pgmo_are_not_served(source, folder, tiny_sources):
     assert find_prebuilt(source, folder) is None
 
 
-def test_where_there_is_none(source, folder, tmp_path, monkeypatch):
+def test_missing_or_disabled_adapters_are_not_found(source, folder, tmp_path, monkeypatch):
     assert find_prebuilt(source, tmp_path / "nowhere") is None
     monkeypatch.setenv("PGMO_PREBUILT", "0")
     assert find_prebuilt(source, folder) is None

@@ -162,7 +162,7 @@ def test_only_a_definition_is_the_class():
         "DECLARE_A(virtual void f())",
     ],
 )
-def test_what_is_not_understood_is_refused(body):
+def test_unsupported_declarations_are_refused(body):
     with pytest.raises(UnreadableError):
         methods(f"virtual int before() = 0;\n{body}\nvirtual int after() = 0;")
 

@@ -61,7 +61,7 @@ def test_a_budget_is_kept_when_sizes_grow(cupy, calls):
         loop.finish()
 
 
-def test_where_nothing_can_be_spilled_the_framework_serves(cupy):
+def test_the_framework_serves_if_nothing_can_be_spilled(cupy):
     cupy.runtime.concurrent = False
     loop = Loop(Program(cupy), LAYERS)
     with pytest.warns(UserWarning, match="cannot use unified memory"):

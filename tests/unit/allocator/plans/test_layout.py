@@ -101,7 +101,7 @@ def spilling(*blocks, resident):
     return replace(make_plan(profile), offset=offsets, arena=arena, resident=resident)
 
 
-def test_what_is_spilled_lies_behind_all_of_the_devices_memory():
+def test_spilled_slots_lie_behind_all_of_the_devices_memory():
     one = spilling((64, 0, 0), (64, 1, 64), (128, 0, 128), (64, 1, 256), resident=128)
     other = spilling((192, 0, 0), (64, 0, 192), resident=192)
     layout = Layout([one, other])

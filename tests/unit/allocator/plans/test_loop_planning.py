@@ -43,7 +43,7 @@ def hard(streams):
     return Profile.from_columns(size=size, start=start, end=end, stream=start % streams, ticks=300)
 
 
-def test_where_streams_take_their_share_packers_alone_do_not_do():
+def test_plans_of_several_streams_are_searched_beyond_the_packers():
     options = PlanningOptions(effort="fast", alignment=512)
     two = hard(2)
     alone = plan_profile(two, options)

@@ -28,7 +28,7 @@ def test_births_are_added_where_they_were():
     validate(made)
 
 
-def test_all_else_lies_where_the_steady_plan_has_it():
+def test_other_blocks_lie_where_the_steady_plan_has_them():
     (made,) = openings(RECORDED, [STEADY])
     assert made.offset[[0, 2, 3]].tolist() == STEADY.offset.tolist()
     assert made.offset[[1, 4]].tolist() == [UNPLANNED] * 2
@@ -42,7 +42,7 @@ def test_ends_are_put_off_by_what_was_added():
     assert made.end[3] == 5 + 2
 
 
-def test_one_for_each_structure_that_is_like_it():
+def test_each_similar_structure_has_an_opening():
     longer = plan(Profile.from_columns(size=[128, 96, 32], start=[0, 1, 2], end=[3, 3, 4], ticks=3))
     other = plan(Profile.from_columns(size=[7] * 9, start=range(9), end=[9] * 9, ticks=9))
     made = openings(RECORDED, [STEADY, other, longer])
@@ -53,7 +53,7 @@ def test_one_for_each_structure_that_is_like_it():
 
 
 @pytest.mark.parametrize(("length", "alike"), [(40, False), (60, True), (75, True), (100, True)])
-def test_one_that_began_at_a_length_between_two_known_ones_is_like_it(length, alike):
+def test_a_recording_between_two_known_lengths_is_similar(length, alike):
     later = np.array([100, 300, 200, 32])
     steady = plan(Profile.from_columns(size=later, start=range(4), end=[4] * 4, ticks=4))
     sizes = [length, 3 * length, 2 * length, 32, 500]
@@ -70,7 +70,7 @@ def test_the_recording_itself_where_nothing_is_like_it():
     assert openings(RECORDED, [other]) == [RECORDED]
 
 
-def test_what_comes_only_once_and_dies_is_known_but_has_no_slot():
+def test_a_temporary_that_occurs_once_is_known_but_has_no_slot():
     rest = [32, 48, 80, 16, 24, 40, 56, 72]
     size = [64, 96, *rest]
     steady = plan(Profile.from_columns(size=size, start=range(10), end=[10] * 10, ticks=10))
@@ -96,7 +96,7 @@ def test_a_block_of_two_turns_keeps_both_its_slots():
     validate(made)
 
 
-def test_what_a_shorter_iteration_has_is_known_of_the_first_one_too():
+def test_an_opening_has_the_sizes_of_a_shorter_iteration():
     (made,) = openings(RECORDED, [replace(STEADY, shorter=STEADY.size // 2)])
     born = ~np.isin(made.size, STEADY.size)
     assert made.shorter.tolist() == np.where(born, 0, made.size // 2).tolist()

@@ -26,7 +26,7 @@ def profile(**changes):
     return Profile.from_columns(**columns)
 
 
-def test_what_the_plan_needs_and_who_holds_its_peak():
+def test_advice_has_the_need_of_the_plan_and_the_blocks_at_its_peak():
     own = profile()
     text = advice.while_replaying(plan(own), own)
     assert text.splitlines() == [

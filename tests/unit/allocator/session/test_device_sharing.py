@@ -78,7 +78,7 @@ def test_an_exception_in_a_phase_ends_the_phase_alone(adapter):
         iterate(Loop(adapter, LAYERS), session, 1)
 
 
-def test_what_is_given_back_in_a_pause_ends_no_pause(adapter):
+def test_a_release_in_a_pause_does_not_end_the_pause(adapter):
     loop, served = Loop(adapter, LAYERS), []
 
     def evaluate():
@@ -99,7 +99,7 @@ def test_what_is_given_back_in_a_pause_ends_no_pause(adapter):
     assert served == [False]
 
 
-def test_what_cannot_be_meant_is_an_error_here_as_well(adapter):
+def test_invalid_releases_resumes_and_phases_are_errors(adapter):
     with open_session(adapter) as session:
         iterate(Loop(adapter, LAYERS), session, 2)
         with pytest.raises(OptionError, match="neither 'host' nor 'drop'"):

@@ -38,9 +38,7 @@ def steps(loop, session, times):
         session.step()
 
 
-def test_what_comes_as_planned_is_not_looked_at_from_the_second_replayed_iteration_on(
-    adapter, looked_at
-):
+def test_planned_iterations_pass_uninspected_from_the_second_replay_on(adapter, looked_at):
     loop = Loop(adapter, LAYERS)
     with open_session(adapter) as session:
         phases = looked_at(session)

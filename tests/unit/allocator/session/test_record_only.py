@@ -27,7 +27,7 @@ def test_the_profile_is_that_of_a_session_that_replays(adapter):
     assert only.steady
 
 
-def test_what_was_recorded_so_far_is_a_line(adapter):
+def test_an_unfinished_recording_is_a_line(adapter):
     loop = Loop(adapter, LAYERS)
     with open_session(adapter) as session:
         assert session.recording is None

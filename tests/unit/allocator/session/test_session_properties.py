@@ -108,7 +108,7 @@ def test_no_program_gets_memory_that_is_in_use(base, edits, keep_alive, most_rec
 
 @settings(max_examples=60)
 @given(BASE, PROGRAM, st.booleans())
-def test_nor_does_one_that_begins_with_a_saved_plan(base, edits, keep_alive):
+def test_a_saved_plan_hands_out_no_memory_in_use(base, edits, keep_alive):
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         program = Program(SimulatedAdapter())

@@ -84,9 +84,7 @@ def test_the_directory_of_plans_may_be_named_before_it_is_there(tmp_path, rank):
     assert train(plan=folder, save=folder).summary().recorded == 0
 
 
-def test_what_is_saved_after_the_process_group_has_ended_is_the_ranks_too(
-    tmp_path, rank, monkeypatch
-):
+def test_a_rank_saves_its_plans_after_the_process_group_has_ended(tmp_path, rank, monkeypatch):
     rank(1, 2)
     adapter = SimulatedAdapter()
     with open_session(adapter, save=tmp_path, model_name="job") as session:

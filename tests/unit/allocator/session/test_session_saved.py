@@ -35,7 +35,7 @@ def saved(adapter, tmp_path):
     return tmp_path / "both.pgmoplan"
 
 
-def test_what_was_learned_late_is_saved_too(saved, adapter):
+def test_structures_learned_late_are_saved(saved, adapter):
     names = {"both.pgmoprof", "both-2.pgmoprof", "both-opening.pgmoprof", "both.pgmoplan"}
     assert {path.name for path in saved.parent.iterdir()} == names
     plan = Plan.load(saved)

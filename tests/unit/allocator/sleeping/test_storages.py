@@ -25,7 +25,7 @@ def test_bytes_of_blocks_in_runs_are_those_that_both_have(seed):
     assert bytes_within(dict(blocks), []) == bytes_within({}, runs) == 0
 
 
-def test_what_iterators_and_mappings_name_is_listed():
+def test_objects_in_iterators_and_mappings_are_listed():
     torch = pytest.importorskip("torch")
     layers = torch.nn.ModuleList(torch.nn.Linear(2, 2) for _ in range(3))
     optimizer = torch.optim.SGD(layers.parameters())

@@ -32,7 +32,7 @@ def test_lists() -> None:
         ("large_segment_size_mb:3", "multiple of 2 MiB"),
     ],
 )
-def test_what_cannot_be_used(text: str, message: str) -> None:
+def test_invalid_settings_are_refused(text: str, message: str) -> None:
     with pytest.raises(OptionError, match=message):
         AllocatorSettings.from_text(text)
 

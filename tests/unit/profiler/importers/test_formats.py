@@ -158,7 +158,7 @@ def test_profiles_are_distinguished(tmp_path):
         (b"\xff\xfe\x00\x01", "begins with"),
     ],
 )
-def test_what_is_said_of_other_files(written, content, message):
+def test_other_files_are_refused_with_a_hint_or_have_no_events(written, content, message):
     path = written(content)
     if message == "no allocation|":
         assert len(read_file(path)[0].trace) == 0

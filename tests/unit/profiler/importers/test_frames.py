@@ -92,7 +92,7 @@ def test_alike_file_names_get_their_folder():
         ("/lib/libc.so.6", 0, False),
     ],
 )
-def test_which_frames_are_python(file, line, python):
+def test_python_frames_are_recognized(file, line, python):
     assert Frame("f", file, line).is_python is python
 
 
@@ -113,7 +113,7 @@ def test_of_more_frames_than_are_looked_at_the_outermost_count():
     assert len(tag.stack) == MOST_LINES
 
 
-def test_what_a_tag_may_take_is_known():
+def test_the_size_of_a_tag_is_limited():
     long = "x" * 1000
     stack = [Frame(long, f"/{long}/{number}{long}.py", number) for number in range(200)]
     assert sum(map(len, tag_of(stack, Labels(stack)).stack)) < 64 * 110

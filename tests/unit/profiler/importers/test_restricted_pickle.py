@@ -100,7 +100,7 @@ def test_a_global_is_refused_by_name_and_not_called(protocol, function, name, tm
         (b"\x80\x04\x8c\x01\xff.", "is damaged at byte 2"),
     ],
 )
-def test_what_is_said_of_damage(data, message):
+def test_invalid_pickles_are_refused_with_the_cause(data, message):
     with pytest.raises(PickleError, match=message):
         load(data)
 

@@ -89,7 +89,7 @@ def test_iterations_found_begin_where_the_least_is_alive(tmp_path):
     assert not profile.wrap.any()
 
 
-def test_what_an_iteration_never_frees_is_persistent(tmp_path):
+def test_blocks_that_are_never_freed_are_persistent(tmp_path):
     device = Device()
     for _ in range(6):
         device.free(device.alloc(9000))

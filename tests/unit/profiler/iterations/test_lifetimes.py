@@ -134,7 +134,7 @@ def test_a_recording_that_begins_late_names_requests_of_equal_sizes_rightly():
     assert profile.tag.tolist() == [-1, 0, 1, 2, 3]
 
 
-def test_what_is_born_in_the_first_iteration_lends_no_tags():
+def test_blocks_born_in_the_first_iteration_lend_no_tags():
     """Optimizer state has the sizes of temporaries that are requested after it."""
     sizes = [8, 16, 32, 64, 128, 9, 17, 33, 500, 600]
     state = [("request", 500), ("request", 600)]

@@ -44,7 +44,7 @@ def state_bytes(optimizer):
 
 @pytest.mark.parametrize("kind", OPTIMIZERS)
 @pytest.mark.parametrize("name", NETWORKS)
-def test_what_stays_is_the_optimizers_state(name, kind):
+def test_persistent_blocks_are_the_optimizers_state(name, kind):
     make, shape = NETWORKS[name]
     model = make()
     optimizer = OPTIMIZERS[kind](model.parameters())

@@ -63,7 +63,7 @@ def test_requests_that_another_kernel_leaves_out():
         assert "4 are unpaired" in match.explanation
 
 
-def test_what_is_logged_at_another_place_shifts_nothing():
+def test_logging_at_another_place_shifts_no_requests():
     step = _network(1)
     first = [*step[:40], 4, 8, 4, *step[40:]]
     second = [*step[:160], 4, 8, 4, *step[160:]]
@@ -131,7 +131,7 @@ def test_structures_that_take_turns():
         ("", None),
     ],
 )
-def test_what_all_iterations_repeat_from_one_of_them_on(turns, members):
+def test_a_structure_is_found_if_all_later_iterations_repeat_it(turns, members):
     networks = {"a": [8, 4], "b": [8, 4, 99]}
     found = find_repeated(_iterations(*(networks[turn] for turn in turns)))
     assert [sorted(one.rows) for one in found] == ([members] if members else [])

@@ -54,7 +54,7 @@ def test_no_hand_over_is_promised_that_the_events_do_not_order(seed):
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_nor_is_one_left_out(seed):
+def test_no_hand_over_is_left_out_that_the_events_order(seed):
     script = at_random(seed)
     profile, iterations, steady = profile_of(script)
     if profile.order is None:
@@ -89,7 +89,7 @@ def test_an_event_that_is_recorded_again_is_another_one():
     assert profile.order.target[profile.order.kind == 5].tolist() == [2]
 
 
-def test_what_was_recorded_in_the_iteration_before_is_known():
+def test_events_of_the_previous_iteration_are_known():
     script = Script()
     for turn in range(4):
         if turn:

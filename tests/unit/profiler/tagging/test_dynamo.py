@@ -57,7 +57,7 @@ def test_a_function(reported):
     assert reported[3:] == ["compiled", "back"]
 
 
-def test_what_must_not_be_compiled_belongs_to_what_calls_it(reported):
+def test_a_disabled_function_belongs_to_its_compiled_caller(reported):
     @torch.compiler.disable
     def disabled(x):
         return x + 1

@@ -5,7 +5,7 @@ import pytest
 from pgmo.profiler.tagging import origin
 
 
-def test_what_was_said_holds_inside_and_for_this_thread():
+def test_a_declaration_holds_inside_and_for_its_thread():
     received = []
     with origin.declare("a", "forward"):
         with origin.declare("b", "recompute"):

@@ -187,7 +187,7 @@ def test_logits_beside_a_loss_get_no_gradient():
     assert peaks[-1] <= 1.02 * alone.peak
 
 
-def test_what_is_held_for_other_outputs_is_counted():
+def test_memory_held_for_other_outputs_is_counted():
     model, plan = pgmo.recompute(Heads(), X, 1.0)
     whole = plan.peak
     for _ in range(3):

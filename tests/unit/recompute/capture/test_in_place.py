@@ -37,7 +37,7 @@ def test_a_sum_of_gradients_overwrites_a_summand_and_has_the_same_bits(transpose
     assert plan.measured_peak == pytest.approx(plan.peak, rel=0.02)
 
 
-def test_what_is_read_later_is_not_overwritten():
+def test_values_that_are_read_later_are_not_overwritten():
     class Doubled(torch.autograd.Function):
         @staticmethod
         def forward(ctx, x):

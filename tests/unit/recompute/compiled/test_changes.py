@@ -156,7 +156,7 @@ def test_changed_values_are_captured_again(monkeypatch, way):
     assert not same(before, step(plain, X)) or way in ("default type", "determinism")
 
 
-def test_what_is_not_read_may_change_and_nothing_is_captured():
+def test_changes_of_unread_values_cause_no_capture():
     plain = Reader("attribute")
     model, _ = pgmo.recompute(plain, X, 1.0, measure=False)
     step(model, X)

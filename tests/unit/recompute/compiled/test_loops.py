@@ -101,7 +101,7 @@ class Logs(nn.Module):
 LOGGER = logging.getLogger(__name__)
 
 
-def test_what_is_logged_once_breaks_no_graph(monkeypatch):
+def test_a_message_logged_once_breaks_no_graph(monkeypatch):
     logged = set()
     once = lambda _logger, message: logged.add(message)  # noqa: E731
     monkeypatch.setattr(logging.Logger, "warning_once", once, raising=False)

@@ -36,7 +36,7 @@ class Returns(models.Blocks):
         return self.head(x)
 
 
-def test_what_the_program_computes_outside_of_the_model_is_not_counted():
+def test_computations_outside_of_the_model_are_not_measured():
     plain, model, plan = made(Returns)
 
     def run(one):

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:the forward pass is not a single
         pytest.param(models.Decoder, 0, marks=pytest.mark.slow),
     ],
 )
-def test_whatever_waits_on_the_host_the_bits_and_the_predicted_peak_are_the_same(kind, seed):
+def test_random_offloads_have_the_same_bits_and_the_predicted_peak(kind, seed):
     plain, model, plan = made(kind, budget="1 GiB", planner=dice(seed, 0.2, needed=read_reruns))
     for number in range(2):
         assert same(step(model, batch(number), number), step(plain, batch(number), number))

@@ -64,7 +64,7 @@ def test_candidates_are_what_the_backward_pass_reads() -> None:
 
 
 @given(graphs())
-def test_what_is_no_candidate_never_runs_twice(graph: Graph) -> None:
+def test_only_candidates_run_twice(graph: Graph) -> None:
     candidates = frozenset(graph.candidates())
     assert simulate(graph, candidates).recomputed <= candidates
     assert not any(graph.operations[index].pinned for index in candidates)

@@ -75,7 +75,7 @@ def test_program_is_brute_force(dag: Dag, make: object, factor: float) -> None:
 
 @settings(max_examples=40)
 @given(dags())
-def test_what_is_cached_is_what_later_blocks_read(dag: Dag) -> None:
+def test_cached_values_are_those_that_later_blocks_read(dag: Dag) -> None:
     program = DynamicProgram(dag, ancestor_sets(dag), TIME_UNITS)
     sequence = program.solve(program.least_budget())[1]
     home = {one: number for number, block in enumerate(sequence.blocks) for one in block}

@@ -73,7 +73,7 @@ def test_a_value_is_not_fetched_before_it_was_sent():
         simulate(graph, (), ((9, 0),), frozenset({0}))
 
 
-def test_what_may_not_run_again_can_be_fetched():
+def test_the_value_of_a_pinned_operation_can_be_fetched():
     graph = Graph(
         operations=(
             Operation("random", (0,), (1,), pinned=True),

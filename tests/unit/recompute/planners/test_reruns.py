@@ -143,7 +143,7 @@ def test_reruns_beyond_the_step_are_an_error(reruns: Reruns, message: str) -> No
         RerunSearch(chain(4)).evaluate(reruns)
 
 
-def test_what_is_pinned_does_not_run_again() -> None:
+def test_pinned_operations_do_not_run_again() -> None:
     graph = random_graph(1, 12, 12)
     index = next(i for i, one in enumerate(graph.operations[:12]) if one.pinned)
     with pytest.raises(GraphError, match="it is pinned"):

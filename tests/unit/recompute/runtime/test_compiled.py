@@ -36,7 +36,7 @@ def test_a_compiled_model_gives_the_same_bits(make):
         assert torch.equal(one, two)
 
 
-def test_what_is_unknown_is_refused():
+def test_unknown_kernels_are_refused():
     with pytest.raises(pgmo.errors.OptionError, match="triton"):
         pgmo.recompute.backend("1 MiB", kernels="triton")
 

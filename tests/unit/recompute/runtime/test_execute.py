@@ -82,7 +82,7 @@ class Denoising(nn.Module):
         return nn.functional.mse_loss(self.layers(x), x)
 
 
-def test_what_a_result_holds_beyond_its_elements_is_predicted():
+def test_bytes_of_a_result_beyond_its_elements_are_predicted():
     x = torch.ones(256, 64)
     model, plan = pgmo.recompute(Denoising(), x, budget="min")
     model(x).backward()

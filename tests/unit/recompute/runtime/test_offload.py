@@ -50,7 +50,7 @@ IMAGES, ROWS = torch.linspace(-1, 1, 2 * 3 * 64).reshape(2, 3, 8, 8), torch.ones
 
 @pytest.mark.parametrize("offloads", [False, True])
 @pytest.mark.parametrize("seed", range(6))
-def test_whatever_runs_again_or_waits_on_the_host_the_bits_are_the_same(seed, offloads):
+def test_random_reruns_and_offloads_have_the_same_bits(seed, offloads):
     torch.manual_seed(0)
     plain = Skips(turned=offloads)
     planner = dice(seed, 0.1 if offloads else (0.03, 0.2, 1)[seed % 3], offloads=offloads)

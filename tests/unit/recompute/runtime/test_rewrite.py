@@ -94,7 +94,7 @@ class Attending(nn.Module):
         return x.square().mean()
 
 
-def test_what_runs_again_does_not_run_in_the_forward_half():
+def test_recomputed_operations_do_not_rerun_in_the_forward_half():
     step = captured(Attending(), torch.ones(2, 8, 16))
     forward, backward = split(
         step, simulate(step.graph, set(step.graph.candidates())), HostArenas()
@@ -104,7 +104,7 @@ def test_what_runs_again_does_not_run_in_the_forward_half():
     assert any("attention" in name for name in called(backward))
 
 
-def test_what_runs_again_before_a_dropout_is_applied_does_so():
+def test_a_rerun_before_a_dropout_runs_in_the_forward_half():
     class Before(nn.Linear):
         def forward(self, x):
             t = torch.tanh(super().forward(x))

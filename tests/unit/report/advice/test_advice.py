@@ -111,7 +111,7 @@ def test_several_streams_cost_what_they_cannot_share():
     assert "which costs 60 B. Use fewer side streams" in alone
 
 
-def test_what_is_next_to_nothing_beside_the_model_gets_no_advice():
+def test_a_peak_that_is_tiny_beside_the_model_gets_no_advice():
     loop = Loop()
     loop.alloc(100_000)  # parameters
     for _ in range(5):

@@ -95,7 +95,7 @@ def test_pgmo_reads_it_back(tmp_path):
     assert again.max_load() == profile.max_load()
 
 
-def test_what_is_never_freed_is_there_at_the_end():
+def test_blocks_that_are_never_freed_live_at_the_end():
     profile = Profile.from_columns(size=[512, 600], start=[0, 1], end=[2, NEVER], ticks=2)
     assert list(replayed(snapshot_of(profile)).values()) == [600]
 

@@ -17,7 +17,7 @@ def profile(sizes: list[int], tags: list[int]) -> Profile:
     )
 
 
-def test_who_grew_at_the_peak_by_each_way_of_counting():
+def test_growth_at_the_peak_is_given_by_module_operator_and_phase():
     compared = compare(profile([10, 20], [0, 1]), profile([10, 50, 5], [0, 1, 2]))
     assert (compared.before.max_load, compared.after.max_load) == (30, 65)
     assert compared.peaks["module"] == (Change("Net.b", 20, 50), Change("Net.c", 0, 5))

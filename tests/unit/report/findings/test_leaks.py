@@ -36,7 +36,7 @@ def test_kept_losses_are_found_with_their_origin_and_growth(iterations):
 
 
 @pytest.mark.parametrize(("iterations", "every"), [(16, 4), (42, 5), (42, 12)])
-def test_what_is_kept_now_and_then_is_found_and_called_possible(iterations, every):
+def test_losses_kept_now_and_then_are_a_possible_leak(iterations, every):
     (leak,) = find_leaks(with_trace(train(iterations, keep_losses_every=every))).found
     assert leak.tag == TAGS[LOSS]
     assert leak.confidence == "possible"

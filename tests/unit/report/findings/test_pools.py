@@ -85,7 +85,7 @@ def test_forward_and_backward_graphs_that_interleave_need_all_that_they_carry(tm
     assert "(16.0 MiB if all forwards precede the backwards)" in pools.sentence()
 
 
-def test_what_is_freed_between_captures_survives_them(tmp_path):
+def test_blocks_freed_between_captures_are_survivors(tmp_path):
     device = Device()
     (output,) = capture(device, FIRST, kept=[4 * MIB], freed=[2 * MIB])
     device.alloc(512)
@@ -140,7 +140,7 @@ def test_a_pool_of_the_default_stream_is_no_graph(tmp_path):
 
 
 @pytest.mark.parametrize("expandable", [False, True])
-def test_what_was_captured_before_the_recording_is_an_estimate(tmp_path, expandable):
+def test_pools_captured_before_the_recording_are_estimated(tmp_path, expandable):
     device = Device(expandable=expandable)
     capture(device, FIRST, kept=[2 * MIB], freed=[8 * MIB])
     capture(device, SECOND, kept=[2 * MIB], freed=[4 * MIB])

@@ -42,7 +42,7 @@ def test_a_profile_is_taken_before_its_plan(tmp_path):
     assert program.figures[0].grown
 
 
-def test_what_cannot_be_compared_is_said(tmp_path):
+def test_paths_that_cannot_be_compared_are_errors(tmp_path):
     folder = save(tmp_path / "base", a=state())
     empty = tmp_path / "empty"
     empty.mkdir()

@@ -35,7 +35,7 @@ def test_less_is_never_a_failure():
     assert failed(state(second=4000, persistent=8), state()) == []
 
 
-def test_who_has_grown():
+def test_grown_figures_name_modules_and_operators():
     found = figures(state(), state(second=4000, persistent=8))
     assert found["max load"].grown == (
         Grown("Net.b", 3000, 4000, "module"),
@@ -75,7 +75,7 @@ def test_nothing_to_plan():
 
 
 @pytest.mark.parametrize("text", ["5", "much", "-1%", "%", "1 % more", ""])
-def test_what_is_no_tolerance(text):
+def test_invalid_tolerances_are_refused(text):
     with pytest.raises(OptionError, match=r"write"):
         Tolerance.read(text)
 

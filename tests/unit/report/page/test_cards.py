@@ -38,7 +38,7 @@ def test_the_saving_is_what_the_arena_and_what_stays_leave_of_the_reserved():
     assert found["Persistent"].note == "in 1 block never freed"
 
 
-def test_what_would_be_reserved_of_a_gpu_is_said_so_for_a_program_on_the_cpu():
+def test_reserved_memory_names_a_gpu_for_a_program_on_the_cpu():
     on_cpu = cards_of(profile_with(meta=ProfileMeta(device="cpu")))
     on_gpu = cards_of(profile_with(meta=ProfileMeta(device="cuda:0")))
     assert on_cpu["PyTorch would reserve"].note.startswith("of a GPU")
@@ -62,7 +62,7 @@ def test_blocks_on_several_streams_are_no_saving():
     assert found[title].value == format_bytes(abs(saved))
 
 
-def test_what_was_recorded_stands_beside_what_is_predicted():
+def test_recorded_reserved_memory_stands_beside_the_prediction():
     kind = [Event.SEGMENT_ALLOC, Event.ALLOC, Event.FREE_COMPLETED]
     trace = Trace.from_columns(kind=kind, address=[MIB] * 3, size=[20 * MIB, 3 * MIB, 3 * MIB])
     found = cards_of(profile_of(trace))

@@ -112,7 +112,7 @@ def test_an_empty_profile_has_no_first_line():
     assert 'class="headline"' not in page
 
 
-def test_what_was_there_before_recording_is_called_that():
+def test_blocks_from_before_the_recording_are_named_so():
     profile = recorded()
     assert existed_before(profile).tolist() == [True, True, False, False]
     assert names_of(profile, "op")[:2] == [EARLIER, EARLIER]

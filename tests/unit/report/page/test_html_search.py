@@ -39,7 +39,7 @@ def test_search_counts_what_it_finds(report, query, found):
     assert matches(report, query) == found
 
 
-def test_what_is_not_found_is_dimmed(report):
+def test_blocks_that_do_not_match_are_dimmed(report):
     x, y = point_at(report, 0)
     before = report.colour_at(x + 3, y + 3)
     matches(report, "phase:optimizer")
@@ -88,7 +88,7 @@ def test_colours_show_what_was_chosen(report, by, names):
     assert report.view().get("by") == by
 
 
-def test_what_runs_again_has_a_colour_of_its_own(open_report, tmp_path):
+def test_recomputed_blocks_have_their_own_colour(open_report, tmp_path):
     schedule = simulate(chain(8, size=4096), {1, 2, 4})
     path = write_report(step_profile(schedule, model="Net"), tmp_path / "report.html")
     opened = open_report(path, "#by=phase")

@@ -41,7 +41,7 @@ def unpack(text: str) -> tuple[dict[str, object], dict[str, list[int]]]:
 
 
 @given(st.lists(WHOLE, max_size=30), st.booleans())
-def test_what_is_packed_comes_out_again(values, delta):
+def test_packed_columns_unpack_to_their_values(values, delta):
     column = Column("some", np.array(values, np.int64), delta)
     assert unpack(pack({}, [column]))[1] == {"some": values}
 

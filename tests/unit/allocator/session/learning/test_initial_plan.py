@@ -43,7 +43,7 @@ def test_without_the_opening_one_iteration_is_looked_at_before(adapter):
     assert session.history[-1].hit_rate == 1
 
 
-def test_what_a_session_saves_has_the_opening_as_a_profile(adapter, tmp_path):
+def test_a_session_saves_its_opening_as_a_profile(adapter, tmp_path):
     with open_session(adapter, save=tmp_path, model_name="loop") as session:
         run(Loop(adapter, LAYERS), session, 6)
     saved = Profile.load(tmp_path / "loop-opening.pgmoprof")

@@ -93,7 +93,7 @@ def test_a_turn_that_is_cut_short_shifts_the_period_once(adapter):
         program.finish()
 
 
-def test_when_only_one_model_trains_on_it_is_served(adapter):
+def test_a_model_that_trains_on_alone_is_served(adapter):
     program = Turns(adapter, 2)
     with open_session(adapter) as session:
         train(session, program, 20)

@@ -82,7 +82,7 @@ def test_the_shortest_of_the_recorded_iterations_is_kept():
     assert shorter_of(iterations, steady, profile).tolist() == recorded(10).size.tolist()
 
 
-def test_what_the_shortest_one_leaves_out_has_no_size_there():
+def test_requests_that_the_shortest_iteration_lacks_have_size_0_there():
     more = {0: (7_777_777,), 2: (7_777_777,), 3: (7_777_777,)}
     iterations, steady, profile = recording(20, 10, 40, 30, more=more)
     shorter = shorter_of(iterations, steady, profile).tolist()

@@ -19,7 +19,7 @@ def on_another_thread(work):
     assert not thread.is_alive()
 
 
-def test_what_has_to_wait_is_done_by_who_is_inside():
+def test_the_thread_inside_runs_waiting_callbacks_as_it_leaves():
     done = []
     with exclusive():
         on_another_thread(lambda: when_free(lambda: done.append("other")))
@@ -31,7 +31,7 @@ def test_what_has_to_wait_is_done_by_who_is_inside():
     assert done[-1] == "free"
 
 
-def test_what_waits_is_done_before_the_next_goes_in():
+def test_waiting_callbacks_run_before_the_lock_is_taken_again():
     done = []
     with exclusive():
         when_free(lambda: when_free(lambda: done.append("later")))
@@ -123,7 +123,7 @@ def test_other_threads_and_other_handlers_are_left_alone():
     assert seen == [handler, signal.SIG_IGN]
 
 
-def test_what_a_finalizer_fails_at_is_shown_and_goes_no_further(capsys):
+def test_an_error_of_a_callback_is_printed_and_not_raised(capsys):
     done = []
 
     def fail():

@@ -72,7 +72,7 @@ def test_overlapping_calls_are_reported_though_calls_in_a_pause_were_not(bench, 
     leave(True)
 
 
-def test_where_warnings_are_errors_the_next_call_is_counted(other):
+def test_the_next_call_is_counted_if_a_warning_is_an_error(other):
     def refuse(text):
         raise UserWarning(text)
 

@@ -109,7 +109,7 @@ def test_an_iteration_that_goes_on_is_a_turn_when_another_session_opens():
     assert found == [False]
 
 
-def test_who_leaves_gives_the_turn_back():
+def test_a_leaving_session_returns_its_turn():
     queue = TurnQueue()
     first, second = joined(queue)
     first.take()

@@ -51,7 +51,7 @@ def test_the_sentence_compares_both_peaks(taken, plain, sentence):
     assert "modelled" in verdict.basis
 
 
-def test_where_plain_pytorch_would_run_out_there_is_no_figure_for_it():
+def test_plain_pytorch_has_no_figure_if_it_would_run_out_of_memory():
     verdict = judge_device(replace(FIGURES, failures=3, peak_reserved=400 * MIB))
     assert verdict.wrong == ()
     assert verdict.plain == 0
@@ -86,7 +86,7 @@ def test_figures_that_contradict_each_other_are_no_comparison(change, text):
     assert text in line
 
 
-def test_what_sleeps_may_live_without_memory():
+def test_sleeping_blocks_may_live_without_memory():
     slept = replace(FIGURES, peak_taken=400 * MIB, taken=0, slept=True)
     assert contradictions(slept) == ()
     assert "60 % less" in str(judge_device(slept))

@@ -51,7 +51,7 @@ def test_one_object_for_continuous_integration(files, reported):
     assert all(check["passed"] for check in fields["checks"])
 
 
-def test_what_cannot_be_read_is_exit_code_1(files, tmp_path):
+def test_unreadable_plans_are_exit_code_1(files, tmp_path):
     assert main(["check", str(tmp_path / "none.pgmoplan")]) == 1
     data = files[0].read_bytes()
     files[0].write_bytes(data[: len(data) // 2])

@@ -64,7 +64,7 @@ def test_one_profile_beside_pytorch(tmp_path, reported, run):
     assert said.err == f"Next: pgmo plan {path}\n"
 
 
-def test_what_cannot_be_compared_is_said(paths, tmp_path, refused):
+def test_files_that_cannot_be_compared_are_refused(paths, tmp_path, refused):
     assert "x.npz: cannot be read" in refused("compare", paths[0], "x.npz")
     target = str(tmp_path / "small.pgmoplan")
     pgmo.plan(Profile.load(paths[0])).save(target)

@@ -93,7 +93,7 @@ def test_a_page_can_go_to_stdout(source, monkeypatch, run):
     assert not Path("-").exists()
 
 
-def test_what_is_no_profile_is_said_before_what_is_in_the_way(source, refused):
+def test_a_wrong_input_is_reported_before_an_existing_page(source, refused):
     other = source.with_name("net.pgmoplan")
     plan(profile(64)).save(other)
     source.with_suffix(".html").write_text("mine")

@@ -27,7 +27,7 @@ def test_a_sentence_comes_first_and_the_code_is_0(script: str, printed) -> None:
         assert text in shown
 
 
-def test_what_does_not_fit_is_code_4(script: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_job_that_does_not_fit_is_code_4(script: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["fit", "--card", "400MiB", *VARY, "--value", "16", script]) == 4
     assert "does not fit" in capsys.readouterr().out
 

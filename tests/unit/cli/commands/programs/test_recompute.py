@@ -114,7 +114,7 @@ def test_values_wait_on_the_host_and_both_commands_that_are_said_plan_the_same(
     )
 
 
-def test_what_the_factory_prints_is_not_in_the_object(model, run):
+def test_output_of_the_factory_is_not_in_the_object(model, run):
     printed = run("recompute", f"{model}:chat", "--budget", "1GiB", "--json")
     assert json.loads(printed.out)["overhead"] == 0
     assert "loading" in printed.err
@@ -141,12 +141,12 @@ def test_what_the_factory_prints_is_not_in_the_object(model, run):
         ("none", [], 1, "has no function 'none'"),
     ],
 )
-def test_what_is_wrong_is_said(model, capsys, function, options, code, message):
+def test_errors_have_their_exit_code_and_message(model, capsys, function, options, code, message):
     assert main(["recompute", f"{model}:{function}", *options]) == code
     assert message in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["nothing", "no_such_module_at_all:make", "none.py:make"])
-def test_what_is_not_there(name, refused):
+def test_missing_factories_are_refused(name, refused):
     pytest.importorskip("torch")
     assert "FILE.py:FACTORY" in refused("recompute", name)

@@ -46,6 +46,6 @@ def test_the_status_of_a_broker_that_is_not_there_is_an_error(tmp_path, capsys):
 @pytest.mark.parametrize(
     "options", [["--lanes", "1"], ["--deadline", "5"], ["--card-bytes", "1"], ["--log", "log"]]
 )
-def test_what_the_broker_there_would_not_heed_is_refused(share, capsys, options):
+def test_options_that_a_running_broker_would_ignore_are_refused(share, capsys, options):
     assert share(*options, "--", "true") == 2
     assert "a broker with its own log and rules listens at" in capsys.readouterr().err

@@ -32,7 +32,7 @@ from tests.unit.profiler.importers.torch_memory.reading import changed, good
         (changed(lambda s: s.update(device_traces=5)), "missing or invalid value"),
     ],
 )
-def test_what_is_said_of_other_files(tmp_path, data, message):
+def test_invalid_snapshots_are_refused_with_the_cause(tmp_path, data, message):
     path = tmp_path / "a.pickle"
     path.write_bytes(data)
     with pytest.raises(FileError, match=message) as caught:

@@ -237,7 +237,7 @@ def test_one_step_by_hand_where_only_one_is_marked(tmp_path):
     assert profile.max_load() == live_peak(trace)
 
 
-def test_what_was_guessed_and_refused_by_hand(tmp_path):
+def test_a_refused_guess_can_be_chosen_by_hand(tmp_path):
     network = Network(stacks=False)
     network.forward()
     network.device.events.clear()

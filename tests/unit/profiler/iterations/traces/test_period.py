@@ -39,7 +39,7 @@ def test_a_loop_within_a_single_iteration_is_no_period():
 
 
 @pytest.mark.parametrize("sequence", [[], [1], [1, 2], [1, 2, 3, 1, 2], np.arange(5000)])
-def test_what_does_not_repeat_has_no_period(sequence):
+def test_sequences_without_repetition_have_no_period(sequence):
     assert find_period(sequence) is None
 
 
