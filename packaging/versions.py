@@ -87,7 +87,8 @@ def attempt(version: str, wheel: Path, folder: Path) -> Outcome:
     subprocess.run([sys.executable, "-m", "venv", str(venv)], check=True)
     python = str(venv / "bin" / "python")
     wanted = "torch" if version == NEWEST else f"torch=={version}"
-    install = [python, "-m", "pip", "install", "--quiet", "--no-cache-dir", str(wheel), wanted]
+    options = ["--quiet", "--no-cache-dir", "--no-compile"]  # Compiling all of torch takes minutes.
+    install = [python, "-m", "pip", "install", *options, str(wheel), wanted]
     done = subprocess.run(install, capture_output=True, text=True, check=False)
     if done.returncode:
         return Outcome(version, "", f"not installed: {last_line(done.stderr)}")
