@@ -66,7 +66,8 @@ def transformers(kind: str) -> Any:
         n_layer=2, n_head=4, n_embd=256, vocab_size=512, n_positions=128, bos_token_id=0
     )
     config.eos_token_id = 0
-    tokens = torch.randint(0, 512, (8 * STEPS, 128))
+    # One epoch, since each step that ends an epoch has further requests.
+    tokens = torch.randint(0, 512, (8 * dist.get_world_size() * STEPS, 128))
     callback = PgmoTrainerCallback()
     arguments = transformers.TrainingArguments(
         output_dir=tempfile.mkdtemp(),
