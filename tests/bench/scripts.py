@@ -13,7 +13,6 @@ CPU = (
     "packing",
     "planning",
     "real_programs",
-    "recompute",
 )
 """Benchmarks that need neither a GPU nor the stub runtime, which `make bench` runs."""
 
