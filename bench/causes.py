@@ -19,8 +19,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from support.machine import result_path, show, write_result
-from support.stub_jobs import earlier_rows, print_earlier, stub_parser
+from support.machine import print_earlier, result_path, show, write_result
+from support.stub_jobs import earlier_rows, stub_parser
 from workloads.columns import markdown
 from workloads.job import LARGE_CARD, process_settings
 from workloads.launch import Stub

@@ -34,8 +34,8 @@ import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from support.machine import write_result
-from support.stub_jobs import print_earlier, stub_parser
+from support.machine import print_earlier, write_result
+from support.stub_jobs import stub_parser
 from workloads.job import CONTENDERS, SAVED_PLAN, Job
 from workloads.launch import Stub
 from workloads.measuring import GIB, measure_suite

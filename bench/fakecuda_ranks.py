@@ -40,16 +40,8 @@ from datetime import UTC, datetime
 
 from ranks import NAMES, WORLDS, RankJob
 from ranks.table import table
-from support.machine import result_path, show, write_result
-from support.stub_jobs import (
-    Row,
-    compare,
-    earlier_rows,
-    print_earlier,
-    replaced,
-    row_of,
-    stub_parser,
-)
+from support.machine import print_earlier, result_path, show, write_result
+from support.stub_jobs import Row, compare, earlier_rows, replaced, row_of, stub_parser
 from workloads.job import CONTENDERS, OURS
 from workloads.launch import ROOT, Stub
 

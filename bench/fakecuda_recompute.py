@@ -15,8 +15,8 @@ import json
 import time
 from typing import Any
 
-from support.machine import show, write_result
-from support.stub_jobs import print_earlier, stub_parser
+from support.machine import print_earlier, show, write_result
+from support.stub_jobs import stub_parser
 from workloads.columns import markdown
 from workloads.job import process_settings
 from workloads.launch import ROOT, Stub

@@ -137,7 +137,7 @@ def tables(result: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    options = parser(__doc__.partition("\n\n")[0])
+    options = parser(__doc__)
     options.add_argument("--program", choices=list(PROGRAMS), action="append")
     arguments = options.parse_args()
     quick = arguments.quick

@@ -185,7 +185,7 @@ def tables(result: Result) -> str:
 
 
 def main() -> None:
-    options = parser(__doc__.partition("\n\n")[0])
+    options = parser(__doc__)
     options.add_argument("--script", choices=list(scripts()), action="append")
     arguments = options.parse_args()
     names = arguments.script or (QUICK if arguments.quick else list(scripts()))

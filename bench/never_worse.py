@@ -30,8 +30,8 @@ from dataclasses import replace
 from typing import Any
 
 from loops import NAMES, LoopJob, table
-from support.machine import show, write_result
-from support.stub_jobs import Row, compare, print_earlier, row_of, stub_parser
+from support.machine import print_earlier, show, write_result
+from support.stub_jobs import Row, compare, row_of, stub_parser
 from workloads.job import CONTENDERS, OURS
 from workloads.launch import Stub
 

@@ -31,7 +31,7 @@ from typing import Any
 from packers.contestants import CONTESTANTS, Run, run
 from packers.dissected import dissected
 from packers.large_networks import record_large_networks
-from support.machine import add_common_options, result_path, show, write_result
+from support.machine import print_earlier, result_path, show, table_parser, write_result
 
 from pgmo.packing.csv_file import read_csv
 from pgmo.packing.lower_bound import max_load
@@ -107,6 +107,11 @@ def until(runs: list[Run], arena: float | None) -> float | None:
     return reached[(len(runs) - 1) // 2] if 2 * len(reached) > len(runs) else None
 
 
+def tables(result: dict[str, Any]) -> str:
+    """Return the tables of all parts."""
+    return "\n\n".join(table(part["rows"]) for part in result["parts"].values())
+
+
 def table(rows: list[dict[str, Any]]) -> str:
     """Return the rows as Markdown: peak over max load, and seconds."""
     names = list(dict.fromkeys(row["contestant"] for row in rows))
@@ -136,7 +141,7 @@ def cell(row: dict[str, Any] | None) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = table_parser(__doc__)
     default = os.environ.get("PGMO_INSTANCES")
     parser.add_argument("--instances", type=Path, default=Path(default) if default else None)
     parser.add_argument("--parts", nargs="+", default=list(PARTS), choices=PARTS)
@@ -145,16 +150,12 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", metavar="WORD", help="instances with it in their name")
     installed = [name for name, entry in CONTESTANTS.items() if entry.installed]
     parser.add_argument("--contestants", nargs="+", default=installed, choices=installed)
-    add_common_options(parser)
-    parser.add_argument("--table", action="store_true", help="print Markdown, measure nothing")
     args = parser.parse_args()
     output = result_path("packing", args.output, quick=args.quick)
     if args.quick:
         args.time_limit, args.runs = 0.2, 1
         args.only = args.only or ["dissected 50", "lstm"]
-    if args.table:
-        for result in json.loads(output.read_text())["parts"].values():
-            print(f"{table(result['rows'])}\n")
+    if print_earlier("packing", args, tables):
         return
     if FIRST in args.contestants:
         args.contestants = [FIRST, *(name for name in args.contestants if name != FIRST)]

@@ -23,8 +23,8 @@ import tempfile
 from dataclasses import replace
 
 from phased import CONTENDERS, PROGRAMS, PhasedJob
-from support.machine import show, write_result
-from support.stub_jobs import Row, print_earlier, row_of, stub_parser
+from support.machine import print_earlier, show, write_result
+from support.stub_jobs import Row, row_of, stub_parser
 from workloads.columns import markdown
 from workloads.job import LARGE_CARD
 from workloads.launch import ROOT, Stub

@@ -13,7 +13,6 @@ as the control.
 """
 
 import argparse
-import json
 import random
 import statistics
 import time
@@ -22,7 +21,7 @@ from typing import Any
 
 import torch
 from cpu_networks import NAMES, TITLES, VARYING_NAMES, create
-from support.machine import add_common_options, result_path, show, write_result
+from support.machine import print_earlier, show, table_parser, write_result
 from workloads.columns import markdown
 
 import pgmo
@@ -93,18 +92,15 @@ def table(result: dict[str, Any]) -> str:
 
 
 def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
+    parser = table_parser(__doc__)
     parser.add_argument("--networks", nargs="+", choices=NAMES, default=list(NAMES))
     parser.add_argument("--repetitions", type=int, default=3)
-    parser.add_argument("--table", action="store_true", help="print that of an earlier run")
-    add_common_options(parser)
     return parser.parse_args()
 
 
 def main() -> None:
     arguments = parse()
-    if arguments.table:
-        print(table(json.loads(result_path("planning", arguments.output).read_text("utf-8"))))
+    if print_earlier("planning", arguments, table):
         return
     torch.set_num_threads(1)
     networks = ["lstm"] if arguments.quick else arguments.networks

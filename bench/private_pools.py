@@ -32,8 +32,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from support.machine import result_path, show, write_result
-from support.stub_jobs import Row, earlier_rows, print_earlier, replaced, stub_parser
+from support.machine import print_earlier, result_path, show, write_result
+from support.stub_jobs import Row, earlier_rows, replaced, stub_parser
 from workloads.columns import markdown
 from workloads.job import LARGE_CARD, process_settings
 from workloads.launch import ROOT, Stub

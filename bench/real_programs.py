@@ -32,8 +32,8 @@ from typing import Any
 
 from programs import ENDLESS, NAMES, PROGRAMS
 from support.agreement import Agreement, agreement
-from support.machine import show, write_result
-from support.stub_jobs import compare, print_earlier, row_of, stub_parser
+from support.machine import print_earlier, show, write_result
+from support.stub_jobs import compare, row_of, stub_parser
 from whole_runs import CONTENDERS, WholeRun, cpu, table
 from workloads.launch import Stub, WorkerError
 

@@ -14,13 +14,12 @@ again at most once, and the results of `plan_choice`. The graphs are in the resu
 can plan for them without a capture.
 """
 
-import argparse
 import json
 from typing import Any
 
 from recomputation.checkmate import Optimum, Program
 from recomputation.step_graphs import graph_data, read_graph
-from support.machine import add_common_options, result_path, write_result
+from support.machine import print_earlier, result_path, table_parser, write_result
 from workloads.columns import markdown
 from workloads.small_steps import NAMES, create
 
@@ -127,16 +126,12 @@ def table(rows: list[dict[str, Any]]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = table_parser(__doc__)
     parser.add_argument("--seconds", type=float, default=25, help="for each proof")
     parser.add_argument("--names", nargs="+", choices=NAMES, default=NAMES)
     parser.add_argument("--proved", action="store_true", help="prove nothing anew")
-    parser.add_argument("--table", action="store_true", help="print the last results")
-    add_common_options(parser)
     args = parser.parse_args()
-    if args.table:
-        path = result_path("recompute_exact", args.output)
-        print(table(json.loads(path.read_text(encoding="utf-8"))["rows"]))
+    if print_earlier("recompute_exact", args, lambda found: table(found["rows"])):
         return
     rows = []
     if args.proved:

@@ -34,7 +34,7 @@ os.environ.setdefault("KINETO_LOG_LEVEL", "6")  # otherwise each profile prints 
 
 import torch
 from recomputation.step_ways import MemoryBudget, Planned, Way, compare, peak
-from support.machine import Seconds, add_common_options, result_path, write_result
+from support.machine import Seconds, print_earlier, table_parser, write_result
 from torch import nn
 from workloads.columns import markdown
 from workloads.zoo import NAMES, ZOO, Batch, Made, create
@@ -252,15 +252,11 @@ def _time(way: dict[str, Any]) -> list[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = table_parser(__doc__)
     parser.add_argument("--models", nargs="+", choices=NAMES)
     parser.add_argument("--repetitions", type=int, default=5, help="of timed steps; 0 times none")
-    parser.add_argument("--table", action="store_true", help="print the table of the results")
-    add_common_options(parser)
     arguments = parser.parse_args()
-    if arguments.table:
-        text = result_path("recompute_zoo", arguments.output).read_text(encoding="utf-8")
-        print(table(json.loads(text)["rows"]))
+    if print_earlier("recompute_zoo", arguments, lambda found: table(found["rows"])):
         return
     torch.set_num_threads(1)
     names = arguments.models or (QUICK if arguments.quick else NAMES)

@@ -25,8 +25,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 from loops import NAMES, OWN, LoopJob
-from support.machine import result_path, show, write_result
-from support.stub_jobs import Row, earlier_rows, print_earlier, replaced, row_of, stub_parser
+from support.machine import print_earlier, result_path, show, write_result
+from support.stub_jobs import Row, earlier_rows, replaced, row_of, stub_parser
 from switches import RULES
 from switches.table import tables
 from workloads.columns import calls

@@ -22,8 +22,8 @@ import argparse
 from dataclasses import replace
 
 from shared import CONTENDERS, NAMES, PROCESSES, SharedJob, processes
-from support.machine import show, write_result
-from support.stub_jobs import Row, print_earlier, row_of, stub_parser
+from support.machine import print_earlier, show, write_result
+from support.stub_jobs import Row, row_of, stub_parser
 from workloads.columns import markdown
 from workloads.launch import ROOT, Stub
 

@@ -24,8 +24,8 @@ from pathlib import Path
 from typing import Any
 
 from programs import PROGRAMS
-from support.machine import result_path, show, write_result
-from support.stub_jobs import earlier_rows, print_earlier, stub_parser
+from support.machine import print_earlier, result_path, show, write_result
+from support.stub_jobs import earlier_rows, stub_parser
 from verdicts import Case, all_cases, table
 from workloads.job import process_settings
 from workloads.launch import Stub

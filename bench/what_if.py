@@ -157,7 +157,7 @@ def measured(python: str, *, small: bool, ways: Collection[str]) -> Result:
 
 
 def main() -> None:
-    options = parser(__doc__.partition("\n\n")[0])
+    options = parser(__doc__)
     options.add_argument(
         "--way", choices=[one.way for one in WAYS], action="append", default=[], help="some of them"
     )

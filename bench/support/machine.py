@@ -1,6 +1,6 @@
-"""Machine, status lines and result files of benchmarks.
+"""Options, machine, status lines and result files of benchmarks.
 
-add_common_options(parser)
+parser = table_parser(__doc__)
 show(row)
 write_result("packing", {"rows": rows}, args.output, quick=args.quick)
 """
@@ -12,7 +12,7 @@ import platform
 import statistics
 import sys
 import sysconfig
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -85,6 +85,36 @@ def add_common_options(parser: argparse.ArgumentParser) -> None:
     """Add `--quick` and `--output`, which every benchmark has."""
     parser.add_argument("--quick", action="store_true", help="take only seconds, as a test")
     parser.add_argument("-o", "--output", type=Path, help="the file to write")
+
+
+def table_parser(description: str) -> argparse.ArgumentParser:
+    """Return a parser with `--table`, `--quick` and `--output`.
+
+    Args:
+        description: the module's docstring, whose first line is shown.
+    """
+    parser = argparse.ArgumentParser(description=description.partition("\n")[0])
+    parser.add_argument("--table", action="store_true", help="print tables of earlier runs")
+    add_common_options(parser)
+    return parser
+
+
+def print_earlier(
+    name: str, arguments: argparse.Namespace, table: Callable[[Any], str], *others: str
+) -> bool:
+    """Print the tables of earlier results if `--table` asks for them; return whether it does.
+
+    Args:
+        name: name of the script's result.
+        arguments: arguments of `table_parser`.
+        table: returns the table of a result.
+        others: names of further results of the script.
+    """
+    if arguments.table:
+        paths = [result_path(one) for one in (name, *others)]
+        paths = [arguments.output] if arguments.output else paths
+        print("\n\n".join(table(json.loads(path.read_text("utf-8"))) for path in paths))
+    return bool(arguments.table)
 
 
 def result_path(name: str, output: Path | None = None, *, quick: bool = False) -> Path:

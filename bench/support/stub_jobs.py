@@ -11,7 +11,7 @@ from typing import Any
 from workloads.job import OURS, StubJob
 from workloads.launch import ROOT, WorkerError
 
-from support.machine import add_common_options, result_path
+from support.machine import table_parser
 
 Row = dict[str, Any]
 
@@ -72,30 +72,10 @@ def stub_parser(description: str) -> argparse.ArgumentParser:
     Args:
         description: the module's docstring, whose first line is shown.
     """
-    parser = argparse.ArgumentParser(description=description.partition("\n\n")[0])
+    parser = table_parser(description)
     parser.add_argument("--python", default=sys.executable, help="Python with the CUDA torch")
     parser.add_argument("--stub", type=Path, default=ROOT / "build/fakecuda", help="stub runtime")
-    parser.add_argument("--table", action="store_true", help="print tables of earlier runs")
-    add_common_options(parser)
     return parser
-
-
-def print_earlier(
-    name: str, arguments: argparse.Namespace, table: Callable[[Any], str], *others: str
-) -> bool:
-    """Print the tables of earlier results if `--table` asks for them; return whether it does.
-
-    Args:
-        name: name of the script's result.
-        arguments: arguments of `stub_parser`.
-        table: returns the table of a result.
-        others: names of further results of the script.
-    """
-    if arguments.table:
-        paths = [result_path(one) for one in (name, *others)]
-        paths = [arguments.output] if arguments.output else paths
-        print("\n\n".join(table(json.loads(path.read_text("utf-8"))) for path in paths))
-    return bool(arguments.table)
 
 
 def earlier_rows(path: Path) -> list[Row]:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from support.machine import add_common_options, result_path, write_result
+from support.machine import print_earlier, table_parser, write_result
 
 Result = dict[str, Any]
 
@@ -32,10 +32,8 @@ def require(python: str, libraries: Iterable[str]) -> None:
 
 def parser(description: str) -> argparse.ArgumentParser:
     """Return a parser with the options of these benchmarks."""
-    made = argparse.ArgumentParser(description=description)
+    made = table_parser(description)
     made.add_argument("--python", default=sys.executable, help="Python with the CUDA torch")
-    made.add_argument("--table", action="store_true", help="print the table of an earlier run")
-    add_common_options(made)
     return made
 
 
@@ -67,8 +65,7 @@ def run(
     Returns:
         The result; None if the table of an earlier result was printed.
     """
-    if arguments.table:
-        print(table(json.loads(result_path(name, arguments.output).read_text("utf-8"))))
+    if print_earlier(name, arguments, table):
         return None
     require(arguments.python, libraries)
     result = measure()

@@ -35,7 +35,7 @@ def test_every_benchmark_is_run_by_a_test():
     assert [name for name in STUB if f'"{name}.py"' not in fakecuda] == []
     for path in BENCH.rglob("[!_]*.py"):
         if path.parent.name in ("bench", "gpu"):
-            shared = ("add_common_options(", "stub_parser(", "gpu_parser(", "workloads.scripts")
+            shared = ("add_common_options(", "_parser(", "workloads.scripts")
             assert any(one in path.read_text() for one in shared), path
 
 
