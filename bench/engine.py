@@ -1,4 +1,4 @@
-"""Time of a request and its free in the engine, next to glibc's malloc in the same run.
+"""Time of a request and its free in the engine.
 
     python bench/engine.py                    writes bench/results/engine.json
     python bench/engine.py --repetitions 5    fewer repetitions
@@ -59,9 +59,7 @@ def measure(
     driver: Path, blocks: Sequence[int], repetitions: int, pairs: int
 ) -> dict[Key, Seconds]:
     """Run all kinds of pairs in turns, in one process; return seconds per pair."""
-    names = [
-        f"{what}:{count}" for count in blocks for what in ("replay", "paged", "empty", "malloc")
-    ]
+    names = [f"{what}:{count}" for count in blocks for what in ("replay", "paged", "empty")]
     names.append(f"record:{blocks[-2]}")
     for count, size in LARGE:
         names += [f"{what}:{count}:{size}" for what in ("replay", "paged")]
@@ -76,7 +74,7 @@ def measure(
 
 
 def summary(pairs: dict[Key, Seconds], blocks: Sequence[int]) -> dict[str, Any]:
-    """Return claims, each with figure, limit and whether it holds, and malloc's time over ours."""
+    """Return claims, each with figure, limit and whether it holds."""
     nanoseconds = {key: 1e9 * seconds.median for key, seconds in pairs.items()}
     replay = {count: nanoseconds["replay", count, 0] for count in blocks}
     # Without recording, the engine does nothing for a block of the adapter. So the difference to
@@ -90,10 +88,6 @@ def summary(pairs: dict[Key, Seconds], blocks: Sequence[int]) -> dict[str, Any]:
         "replay_pair_ns": claim(replay[usual], MOST_NANOSECONDS),
         "recording_adds_ns": claim(added, MOST_RECORDING_NANOSECONDS),
         "growth_from_fewest_blocks": claim(growth, MOST_GROWTH),
-        "malloc_over_replay": {
-            str(count): round(nanoseconds["malloc", count, 0] / replay[count], 2)
-            for count in blocks
-        },
         "with_pages_over_without": claim(max(over.values()), MOST_FOR_PAGES),
     }
 

@@ -1,4 +1,4 @@
-// Measures the engine through its C interface, and glibc's malloc in the same loop; see engine.py.
+// Measures the engine through its C interface; see engine.py.
 //
 //     engine_bench REPETITIONS PAIRS WHAT:BLOCKS[:BYTES] ...
 //
@@ -12,7 +12,6 @@
 // WHAT: replay   one iteration after another, every request from its slot
 //       record   blocks of the framework, adopted and released in the engine's first recording
 //       paged    like replay, in an arena whose pages are all mapped
-//       malloc   malloc and free of the same sizes
 //       empty    the loop alone, which calls functions that do nothing
 
 #include <algorithm>
@@ -239,13 +238,6 @@ void* adopt_allocate(void* self, std::size_t bytes, std::uint32_t block) {
   return memory;
 }
 
-void* malloc_allocate(void*, std::size_t bytes, std::uint32_t) {
-  return std::malloc(bytes);
-}
-void malloc_release(void*, void* memory) {
-  std::free(memory);
-}
-
 void* empty_allocate(void*, std::size_t, std::uint32_t block) {
   return reinterpret_cast<void*>(std::uintptr_t{block} + 1);
 }
@@ -315,7 +307,6 @@ class Measurement {
   }
 
   Way way() {
-    if (what_ == "malloc") return {malloc_allocate, malloc_release, nullptr};
     if (what_ == "empty") return {empty_allocate, empty_release, nullptr};
     const bool planned = what_ == "replay" || is_paged();
     return {planned ? replay_allocate : adopt_allocate, replay_release, replay_.get()};
