@@ -76,10 +76,6 @@ def measure(name: str, steps: int, repetitions: int, *, small: bool) -> dict[str
         "plain_peaks": [pair[0].peak for pair in pairs],
         "peaks": [pair[1].peak for pair in pairs],
         "seconds": [round(sum(run.seconds for run in pair), 1) for pair in pairs],
-        "sessions": [
-            {key: session["summary"][key] for key in table.KEPT}
-            for session in last.counted["sessions"]
-        ],
         "notes": last.counted["notes"],
     }
 

@@ -1,10 +1,10 @@
 """Programs of several ranks, with a fake process group instead of the other ranks."""
 
-import torch
-from torch import Tensor, distributed
+from torch import distributed
 from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 from torch.testing._internal.distributed.fake_pg import FakeStore
+from workloads.training import sum_of_bucket
 
 from faulty import program
 from faulty.models import Model, mean_of_logits, train
@@ -18,19 +18,8 @@ def begin(world: int) -> None:
 def replicated(model: Model, *, views: bool) -> DistributedDataParallel:
     """Return the model under DDP, with gradients as `views` of the buckets or not."""
     parallel = DistributedDataParallel(model.cuda(), gradient_as_bucket_view=views)
-    parallel.register_comm_hook(None, _sum_of_bucket)
+    parallel.register_comm_hook(None, sum_of_bucket)
     return parallel
-
-
-def _sum_of_bucket(_: None, bucket: distributed.GradBucket) -> torch.futures.Future[Tensor]:
-    """Reduce a bucket, and return a future that has its tensor.
-
-    Without a hook, DDP reads the future of the fake process group, which has no tensor.
-    """
-    distributed.all_reduce(bucket.buffer(), async_op=True)
-    done: torch.futures.Future[Tensor] = torch.futures.Future()
-    done.set_result(bucket.buffer())
-    return done
 
 
 @program("Gradients are held twice", "pytorch/pytorch#41954")

@@ -7,25 +7,6 @@ from workloads.columns import HEADS, Row, cost_cells, cost_heads, markdown
 
 from whole_runs import CONTENDERS, OURS
 
-KEPT = (
-    "iterations",
-    "recorded",
-    "replayed",
-    "uncounted",
-    "since",
-    "run_bytes",
-    "run_bytes_hit",
-    "misses",
-    "plans",
-    "replans",
-    "arena",
-    "max_load",
-    "peak_slot_bytes",
-    "peak_fallback_bytes",
-    "notes",
-)
-"""Fields of a session's summary that a result keeps."""
-
 
 def cpu(rows: Iterable[Row]) -> str:
     """Return the table of the CPU, one line per program."""

@@ -26,7 +26,6 @@ CLASSES = {
     "sekiyama.inception_resnet": "InceptionResNet",
     "sekiyama.seq2seq": "Seq2Seq",
 }
-NAMES = tuple(CLASSES)
 
 T = TypeVar("T")
 

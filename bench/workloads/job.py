@@ -57,7 +57,7 @@ class Job(StubJob):
     """One run of one network.
 
     Args:
-        network: one of `workloads.NAMES`.
+        network: a key of `workloads.CLASSES`.
         lengths: `fixed`, `bucket`, `any` or `grow`.
         recompute: whether blocks recompute their activations in the backward pass.
         batch: samples per iteration.
