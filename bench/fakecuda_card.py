@@ -26,7 +26,7 @@ from support.stub_jobs import stub_parser
 from workloads.columns import markdown
 from workloads.job import process_settings
 from workloads.launch import Stub
-from workloads.search import largest
+from workloads.search import largest_batch
 
 CARDS, QUICK_CARD = (16.0, 24.0, 40.0), 0.75
 TRIED, TRAINED = 3, 5  # steps
@@ -107,22 +107,9 @@ def work(way: str, card: float, *, quick: bool) -> dict[str, Any]:
             card, None if way == "pgmo" else "pcie4", state=way == "state", quick=quick
         )
         return {"way": way, "card": card, **found}
-    reserved: dict[int, int] = {}
-
-    def trains(batch: int) -> bool:
-        found = _tried(way, batch, quick=quick)
-        if found is not None:
-            reserved[batch] = found
-        return found is not None
-
-    works = largest(trains, guess=1)
-    return {
-        "way": way,
-        "card": card,
-        "largest_batch": works,
-        "least_that_fails": works + 1,
-        "reserved": reserved.get(works),
-    }
+    found = largest_batch(lambda batch: _tried(way, batch, quick=quick), guess=1)
+    reserved = found["reserved"].get(found["largest_batch"])
+    return {"way": way, "card": card, **found, "reserved": reserved}
 
 
 def _tried(way: str, batch: int, *, quick: bool) -> int | None:

@@ -15,11 +15,9 @@ them.
 
 import argparse
 import json
-import subprocess
 import sys
 import tempfile
 from dataclasses import asdict
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +27,7 @@ from support.stub_jobs import earlier_rows, stub_parser
 from verdicts import Case, all_cases, table
 from workloads.job import process_settings
 from workloads.launch import Stub
+from workloads.scripts import missing_from
 
 QUICK = ("llama_padded", "nanogpt")
 
@@ -37,7 +36,7 @@ def measure(stub: Stub, case: Case) -> dict[str, Any]:
     """Run a case without and with pgmo; return its row, sizes in bytes."""
     row: dict[str, Any] = {"label": case.label, **asdict(case)}
     packages = PROGRAMS[case.name].packages if case.kind == "program" else ()
-    missing = [name for name in packages if find_spec(name) is None and not _has(stub, name)]
+    missing = missing_from(stub.python, packages)
     if missing:
         return row | {"skipped": f"needs {', '.join(missing)}"}
     with tempfile.TemporaryDirectory() as folder:
@@ -58,11 +57,6 @@ def measure(stub: Stub, case: Case) -> dict[str, Any]:
         "verdict": verdict,
     }
     return row | table.judged(row)
-
-
-def _has(stub: Stub, package: str) -> bool:
-    command = [stub.python, "-c", f"import importlib.util as u; assert u.find_spec({package!r})"]
-    return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
 def _run(stub: Stub, case: Case, out: Path, report: Path | None = None) -> dict[str, Any]:

@@ -107,19 +107,10 @@ def work(job: Job) -> dict[str, Any]:
 def _largest(job: Job) -> dict[str, Any]:
     """Search for the largest batch that trains within the limit."""
     from _worker import limit_memory
-    from workloads.search import largest
+    from workloads.search import largest_batch
 
     limit_memory(job.limit)
-    reserved: dict[int, int] = {}
-
-    def trains(batch: int) -> bool:
-        size = _reserved(job, batch)
-        if size is not None:
-            reserved[batch] = size
-        return size is not None
-
-    found = largest(trains, job.samples)
-    return {"largest_batch": found, "least_that_fails": found + 1, "reserved": reserved}
+    return largest_batch(lambda batch: _reserved(job, batch), job.samples)
 
 
 def _reserved(job: Job, batch: int) -> int | None:

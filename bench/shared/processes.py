@@ -1,8 +1,6 @@
 """Trainings in their own processes on one card of the stub, with or without a broker."""
 
 import json
-import os
-import shutil
 import subprocess
 import tempfile
 import threading
@@ -12,7 +10,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from workloads.launch import ROOT, Stub, WorkerError
+from workloads.launch import Stub, WorkerError
 
 from shared import BATCHES, OURS, SharedJob
 
@@ -40,20 +38,11 @@ def ask(stub: Stub, job: SharedJob) -> dict[str, Any]:
 
 def start(stub: Stub, job: SharedJob, at: int, folder: Path) -> "subprocess.Popen[str]":
     """Start a process. After building its model and at its end, it waits for all processes."""
-    python = os.path.abspath(shutil.which(stub.python) or stub.python)
-    paths = os.pathsep.join([str(ROOT / "bench"), str(ROOT)])
-    settings = {**job.environment, "FAKECUDA_SHARED": str(folder / "card"), "PYTHONPATH": paths}
+    settings = {**job.environment, "FAKECUDA_SHARED": str(folder / "card")}
     if job.contender in OURS:
         settings["PGMO_SHARE"] = str(folder / "socket" / "share")
     fields = {"job": asdict(job), "at": at, "batch": BATCHES[at], "folder": str(folder)}
-    return subprocess.Popen(
-        [str(stub.out / "run"), python, "-m", MODULE, json.dumps(fields)],
-        cwd=ROOT,
-        env={**os.environ, **settings},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    return stub.start(("-m", MODULE, json.dumps(fields)), settings, stderr=subprocess.PIPE)
 
 
 @contextmanager

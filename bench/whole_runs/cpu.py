@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from programs import PROGRAMS, script
-from workloads.launch import ROOT, WorkerError
+from workloads.launch import PATHS, WorkerError
 
 _LAST_LINES = 12
 
@@ -78,10 +78,9 @@ def environment() -> dict[str, str]:
     Python may write bytecode, as for installed packages: compiling modules in each run takes one or
     two MiB.
     """
-    paths = os.pathsep.join([str(ROOT / "bench"), str(ROOT)])
     return {
         **{name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"},
-        "PYTHONPATH": paths,
+        "PYTHONPATH": PATHS,
         "OMP_NUM_THREADS": "1",
         "CUDA_VISIBLE_DEVICES": "",
         "HF_HUB_OFFLINE": "1",

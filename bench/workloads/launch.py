@@ -96,7 +96,8 @@ class Stub:
         workers = vars(self._workers).setdefault("by_contender", {})
         key = module, job.contender == "expandable"
         if key not in workers:
-            workers[key] = self._start(job, module)
+            # It ends when its standard input is closed, or this process ends.
+            workers[key] = self.start(("-m", module), job.environment, stdin=subprocess.PIPE)
         worker = workers[key]
         print(json.dumps(asdict(job)), file=worker.stdin, flush=True)
         line = worker.stdout.readline()
@@ -105,13 +106,21 @@ class Stub:
             raise WorkerError(f"{job}: {result['failed']}")
         return result
 
-    def _start(self, job: StubJob, module: str) -> "subprocess.Popen[str]":
-        """Start a worker, which ends when its standard input is closed, or this process ends."""
+    def start(
+        self, arguments: Sequence[str], settings: Mapping[str, str], **pipes: int
+    ) -> "subprocess.Popen[str]":
+        """Start Python on the stub.
+
+        Args:
+            arguments: arguments of Python.
+            settings: environment variables, in addition to this process's.
+            pipes: `stdin` and `stderr` of the process, as for `subprocess.Popen`.
+        """
         return subprocess.Popen(
-            [str(self.out / "run"), self._python, "-m", module],
-            cwd=ROOT,  # first on the worker's path
-            env={**os.environ, **job.environment, "PYTHONPATH": PATHS},
-            stdin=subprocess.PIPE,
+            [str(self.out / "run"), self._python, *arguments],
+            cwd=ROOT,  # first on the path of a module
+            env={**os.environ, "PYTHONPATH": PATHS, **settings},
             stdout=subprocess.PIPE,
             text=True,
+            **pipes,
         )

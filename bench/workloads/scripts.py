@@ -15,16 +15,16 @@ _LOOK = "import sys; from importlib.util import find_spec; "
 _MISSING = _LOOK + "print(*(one for one in sys.argv[1:] if find_spec(one) is None))"
 
 
-def require(python: str, libraries: Iterable[str]) -> None:
-    """End the program with a message if a Python lacks libraries.
-
-    Args:
-        python: path of the Python.
-        libraries: names of modules.
-    """
+def missing_from(python: str, libraries: Iterable[str]) -> list[str]:
+    """Return the modules that a Python lacks."""
     asked = [python, "-c", _MISSING, *dict.fromkeys(libraries)]
     done = subprocess.run(asked, stdout=subprocess.PIPE, text=True, check=True)
-    missing = done.stdout.split()
+    return done.stdout.split()
+
+
+def require(python: str, libraries: Iterable[str]) -> None:
+    """End the program with a message if a Python lacks libraries."""
+    missing = missing_from(python, libraries)
     if missing:
         names = " ".join(missing)
         sys.exit(f"{python} lacks {', '.join(missing)}: {python} -m pip install {names}")
