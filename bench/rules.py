@@ -5,7 +5,6 @@ loops are those of `never_worse.py`, and GPT-2 medium at any length.
 
     python bench/rules.py --python .venv-fakecuda/bin/python
     python bench/rules.py --python .venv-fakecuda/bin/python --loops t5 --rules look_ahead price
-    python bench/rules.py --python .venv-fakecuda/bin/python --without price
     python bench/rules.py --table
 
 One rule at a time is switched off, by a value of its heuristic under which it does nothing
@@ -14,13 +13,12 @@ Figures are the peak of the card over that of expandable segments, and driver ca
 the last third. Each row also has the figures of the same loop and seed with all rules on.
 
 On most loops plans wait (`price`), and rules of matching have no effect. To measure these rules,
-use more `--iterations`, or switch `price` off throughout by `--without price`. The result is
-written loop by loop; rows of other loops stay in the file.
+use more `--iterations`. The result is written loop by loop; rows of other loops stay in the file.
 """
 
 import argparse
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -39,7 +37,7 @@ LEFT_OUT = ("decoding", "rollouts", "trainer_callback")
 QUICK_LOOPS = ("graph_batches",)
 QUICK_RULES = ("stale", "look_ahead", "price")
 EVERYTHING = "everything on"
-IDENTITY = ("loop", "seed", "contender", "rule", "iterations", "without")
+IDENTITY = ("loop", "seed", "contender", "rule", "iterations")
 """Fields that identify a row: a new row replaces an earlier row with equal fields."""
 
 
@@ -48,10 +46,10 @@ def measure(stub: Stub, case: LoopJob, rules: Iterable[str]) -> Iterator[Row]:
 
     Args:
         stub: the stub runtime.
-        case: a loop and a seed, whose `off` applies to all rows.
+        case: a loop and a seed.
         rules: names of rules.
     """
-    expandable = run(stub, replace(case, contender="expandable", off={}), "")
+    expandable = run(stub, replace(case, contender="expandable"), "")
     if "skipped" in expandable:
         yield expandable
         return
@@ -59,7 +57,7 @@ def measure(stub: Stub, case: LoopJob, rules: Iterable[str]) -> Iterator[Row]:
     compare(usual, usual, expandable)
     yield usual
     for rule in rules:
-        row = run(stub, replace(case, off=case.off | RULES[rule].off), rule)
+        row = run(stub, replace(case, off=RULES[rule].off), rule)
         compare(row, usual, expandable)
         yield row
 
@@ -84,16 +82,10 @@ def compare(row: Row, usual: Row, expandable: Row) -> None:
         row["usual_calls_before"] = usual["calls_before"]
 
 
-def numbers_off(rules: Iterable[str]) -> Mapping[str, float]:
-    """Return the values of heuristics that switch rules off."""
-    return {name: value for rule in rules for name, value in RULES[rule].off.items()}
-
-
 def parse() -> argparse.Namespace:
     parser = stub_parser(__doc__)
     parser.add_argument("--loops", nargs="+", choices=[*NAMES, *OWN])
     parser.add_argument("--rules", nargs="+", choices=list(RULES))
-    parser.add_argument("--without", nargs="+", choices=list(RULES), default=[])
     parser.add_argument("--contenders", nargs="+", choices=OURS, default=["pgmo", "pgmo_run"])
     parser.add_argument("--seeds", nargs="+", type=int, default=[0])
     parser.add_argument("--iterations", type=int, default=24)
@@ -111,20 +103,18 @@ def main() -> None:
     loops = arguments.loops or (QUICK_LOOPS if quick else usual_loops)
     rules = arguments.rules or (QUICK_RULES if quick else list(RULES))
     iterations = min(arguments.iterations, 6) if quick else arguments.iterations
-    off = dict(numbers_off(arguments.without))
     cases = [
-        LoopJob(loop, seed, iterations, contender=contender, small=quick, off=off)
+        LoopJob(loop, seed, iterations, contender=contender, small=quick)
         for loop in loops
         for seed in arguments.seeds
         for contender in arguments.contenders
     ]
-    asked = [rule for rule in rules if rule not in arguments.without]
 
     def rows_of(case: LoopJob) -> list[Row]:
         found = []
-        for row in measure(stub, case, asked):
+        for row in measure(stub, case, rules):
             show(row)
-            found.append(row | {"iterations": iterations, "without": arguments.without})
+            found.append(row | {"iterations": iterations})
         return found
 
     path = result_path("rules", arguments.output, quick=quick)

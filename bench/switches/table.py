@@ -15,16 +15,10 @@ FEW = 1.0
 
 
 def tables(result: Mapping[str, Any]) -> str:
-    """Return a table for each set of rules that were off throughout."""
-    found: dict[tuple[str, ...], list[Row]] = {}
-    for row in result["rows"]:
-        found.setdefault(tuple(row["without"]), []).append(row)
-    parts = []
-    for without, rows in found.items():
-        head = [f"Without {', '.join(f'`{name}`' for name in without)}:"] if without else []
-        parts += [*head, _table(rows)]
-        if names := ", ".join(f"`{name}`" for name in worthless(rows)):
-            parts.append(f"Without these nothing gets worse: {names}.")
+    """Return the table of all rules, and the rules without which nothing gets worse."""
+    parts = [_table(result["rows"])]
+    if names := ", ".join(f"`{name}`" for name in worthless(result["rows"])):
+        parts.append(f"Without these nothing gets worse: {names}.")
     return "\n\n".join(parts)
 
 

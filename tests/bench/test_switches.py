@@ -34,7 +34,7 @@ def test_native_ones_take_the_values():
 def test_rules_that_make_nothing_worse_are_found():
     from switches.table import tables, worthless
 
-    usual = {"usual_calls": 10.0, "out_of_memory": False, "loop": "t5", "without": []}
+    usual = {"usual_calls": 10.0, "out_of_memory": False, "loop": "t5"}
     rows = [
         {**usual, "rule": "spare", "over_usual": 1.0, "calls": 10.0},
         {**usual, "rule": "stale", "over_usual": 1.02, "calls": 4.0},
