@@ -6,7 +6,7 @@
 Every run is a fresh process that trains one of `cpu_networks`. The other allocators are preloaded
 (Debian: libjemalloc2 libtcmalloc-minimal4 libmimalloc2.0). Repetitions are interleaved in
 alternating order, so that a slow minute of the machine affects all contenders. The results are
-medians over repetitions of the median step time, page faults per step, and peak resident memory.
+medians over repetitions of the median step time, and of the peak resident memory.
 """
 
 import argparse
@@ -133,9 +133,6 @@ def summarise(
             "step_seconds_fastest": steps[name].fastest,
             "step_seconds_slowest": steps[name].slowest,
             "repetitions": steps[name].repetitions,
-            "page_faults_per_step": statistics.median(
-                statistics.median(run.faults[STEADY_FROM:]) for run in runs
-            ),
             "rss": statistics.median(run.rss for run in runs),
             "rss_steady": statistics.median(run.rss_steady for run in runs),
             "threads": runs[0].threads,

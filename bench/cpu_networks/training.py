@@ -9,7 +9,6 @@ import contextlib
 import hashlib
 import json
 import os
-import resource
 import subprocess
 import sys
 import time
@@ -56,7 +55,6 @@ class Outcome:
         digest: SHA-256 (hex) of all final weights and buffers.
         rss: peak resident memory of the process in bytes, over the whole run.
         rss_steady: peak resident memory in bytes from iteration `STEADY_FROM` on.
-        faults: minor page faults of each step.
         threads: number of threads that torch used.
         torch: version of torch.
         planned: `hit_rate`, `arena` and `max_load` (bytes); None without pgmo.
@@ -67,7 +65,6 @@ class Outcome:
     digest: str
     rss: int
     rss_steady: int
-    faults: list[int]
     threads: int
     torch: str
     planned: dict[str, float] | None = None
@@ -130,22 +127,20 @@ def run(job: Job) -> Outcome:
 
 
 def _train(network: Any, iterations: int, iteration: Any) -> dict[str, Any]:
-    seconds, losses, faults, early = [], [], [], 0
+    seconds, losses, early = [], [], 0
     for index in range(iterations):
         if index == STEADY_FROM:
             early = _peak_resident()
             Path("/proc/self/clear_refs").write_text("5")  # resets VmHWM, see proc(5)
         batch = network.batch(index)
-        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
         begin = time.perf_counter()
         with iteration():
             loss = network.step(batch)
         seconds.append(time.perf_counter() - begin)
-        faults.append(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
         losses.append(float(loss.item()).hex())
     late = _peak_resident()
-    measured = {"seconds": seconds, "losses": losses, "faults": faults}
-    return {**measured, "rss": max(early, late), "rss_steady": late}
+    peaks = {"rss": max(early, late), "rss_steady": late}
+    return {"seconds": seconds, "losses": losses, **peaks}
 
 
 def _peak_resident() -> int:

@@ -69,8 +69,8 @@ def rewards(completions: list[str], **_others: object) -> list[float]:
     return [float(text.count("w1")) for text in completions]
 
 
-def run(setting: Setting, way: Way, *, rounds: int, session: Any) -> Any:
-    """Train for some rounds, and return the trainer.
+def run(setting: Setting, way: Way, *, rounds: int, session: Any) -> None:
+    """Train for some rounds.
 
     Args:
         setting: size, and seed of the prompts' lengths.
@@ -115,4 +115,3 @@ def run(setting: Setting, way: Way, *, rounds: int, session: Any) -> Any:
         trainer.way, trainer.current = way, contextlib.ExitStack()
         trainer.train()
         trainer.current.close()
-    return trainer

@@ -44,17 +44,14 @@ def run_grpo(job: PhasedJob, way: Any) -> dict[str, Any]:
         if job.program == "trainer":
             from phased import grpo_trainer
 
-            optimizer = grpo_trainer.run(setting, way, rounds=job.rounds, session=session).optimizer
+            grpo_trainer.run(setting, way, rounds=job.rounds, session=session)
         else:
             from phased.grpo import Grpo
 
             loop = Grpo(setting, way, engine=job.program == "pool", session=session)
             for at in range(job.rounds):
                 loop.step(at)
-            optimizer = loop.optimizer
-    states = optimizer.state.values()
     return {
-        "state": sum(t.nbytes for one in states for t in one.values() if t.is_cuda),
         "iterations": len(session.history) if session else 0,
         "notes": list(session.summary().notes) if session else [],
     }

@@ -27,20 +27,17 @@ def run(job: SharedJob, at: int, batch: int, folder: Path) -> dict[str, Any]:
 
     began = time.monotonic()
     install_pages(job.contender, OURS)
-    error, session, persistent, calls = "", None, 0, {}
+    error, session, persistent = "", None, 0
     try:
         from workloads import Shape, create
 
         training = create("gpt", Shape(batch=batch, small=job.small))
         meet(folder, "built", at, job.models)
         with open_session(job.contender in OURS) as session:
-            for iteration in range(job.iterations):
-                if iteration == job.iterations - 1:
-                    control.driver_calls(reset=True)
+            for _ in range(job.iterations):
                 with session.iteration() if session else contextlib.nullcontext():
                     training.step(128 if job.small else 512)
                     training.optimize.zero_grad()
-            calls = control.driver_calls()
             persistent = torch.cuda.memory_allocated()
             meet(folder, "trained", at, job.models)
     except torch.OutOfMemoryError as problem:
@@ -48,7 +45,6 @@ def run(job: SharedJob, at: int, batch: int, folder: Path) -> dict[str, Any]:
         for name in ("built", "trained"):
             (folder / f"{name}{at}").touch()  # lets the other processes continue
     torch.cuda.synchronize()
-    late = session.history[-3:] if session else []
     return {
         "peak": control.card_peak(0),
         "error": error,
@@ -56,10 +52,6 @@ def run(job: SharedJob, at: int, batch: int, folder: Path) -> dict[str, Any]:
         "torch": str(torch.__version__),
         "persistent": persistent,
         "arena": session.plan.arena if session and session.plan else 0,
-        "replayed": sum(o.phase.value == "replay" for o in session.history) if session else 0,
-        "asked": sum(one.bytes_requested for one in late),
-        "hit": sum(one.bytes_hit for one in late),
-        "calls": calls,
         "notes": list(session.summary().notes) if session else [],
     }
 

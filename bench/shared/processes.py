@@ -74,12 +74,8 @@ def together(found: list[dict[str, Any]], log: Path) -> dict[str, Any]:
         "torch": found[0]["torch"],
         "persistent": sum(one["persistent"] for one in found),
         "arenas": [one["arena"] for one in found if one["arena"]],
-        "replayed": [one["replayed"] for one in found],
-        "calls": [one["calls"] for one in found],
         "notes": [note for one in found for note in one["notes"]],
     }
-    asked = sum(one["asked"] for one in found)
-    row["from_slots"] = sum(one["hit"] for one in found) / asked if asked else None
     if log.exists():
         from tests.unit.share.oracle import check
 

@@ -87,13 +87,8 @@ def each(iterate: Callable[[int], None], count: int, job: SharedJob) -> None:
 
 def about(sessions: list[Any]) -> dict[str, Any]:
     """Return the figures of all sessions."""
-    late = [one for session in sessions for one in session.history[-3:]]
-    asked = sum(one.bytes_requested for one in late)
     return {
         "arenas": [session.plan.arena if session.plan else 0 for session in sessions],
-        "from_slots": sum(one.bytes_hit for one in late) / asked if asked else None,
-        "driver_calls": sum(sum(one.driver_calls.values()) for one in late) / max(len(late), 1),
-        "replayed": [sum(o.phase.value == "replay" for o in s.history) for s in sessions],
         "notes": [note for session in sessions for note in session.summary().notes],
     }
 

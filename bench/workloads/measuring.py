@@ -89,7 +89,7 @@ def describe(job: Job) -> Row:
 def figures(outcomes: list[Row], defaults: list[Row]) -> Row:
     """Return the figures of the seed with the worst efficiency.
 
-    Counts and hit rates are the worst of all seeds. The ratio of CPU times is the median.
+    Counts are the worst of all seeds. The ratio of CPU times is the median.
     """
     live = [default["requested"] for default in defaults]
     efficiencies = [size / one["reserved"] for size, one in zip(live, outcomes, strict=True)]
@@ -102,8 +102,6 @@ def figures(outcomes: list[Row], defaults: list[Row]) -> Row:
     row["cpu_over_default"] = statistics.median(
         one["cpu_seconds"] / default["cpu_seconds"] for one, default in pairs
     )
-    hits = (one["hit_bytes_rate"] for one in outcomes if one["hit_bytes_rate"] is not None)
-    row["hit_bytes_rate"] = min(hits, default=None)
     del row["torch"]
     return row
 

@@ -105,17 +105,14 @@ def run(job: Job) -> dict[str, Any]:
     """
     from pgmo.rehearsal import control
 
-    error, replaying_from = "", None
-    lengths = job.drawn_lengths
-    session, costs = None, RunCosts(len(lengths))
+    error, lengths = "", job.drawn_lengths
+    costs = RunCosts(len(lengths))
     install_pages(job.contender)
     try:
         workload = create(job.network, job.shape)
         with open_session(job) as session:
             costs = RunCosts(len(lengths))
-            for iteration, length in enumerate(lengths):
-                if session and replaying_from is None and session.phase.value == "replay":
-                    replaying_from = iteration
+            for length in lengths:
                 workload.step(length)
                 if session:
                     session.step()
@@ -134,8 +131,6 @@ def run(job: Job) -> dict[str, Any]:
         "requests_that_map": cost.get("requests_that_map"),
         "waits": cost.get("waits"),
         "cpu_seconds": costs.cpu_seconds,
-        "replaying_from": replaying_from,
-        **about(session),
     }
 
 
@@ -148,21 +143,6 @@ def open_session(job: Job) -> Any:
     if job.save:
         return pgmo.optimize(device="cuda", save=job.save, model_name=job.network)
     return pgmo.optimize(device="cuda", plan=job.plan or None)
-
-
-def about(session: Any) -> dict[str, Any]:
-    """Return the session's figures; without a session, they are None, and there are no notes."""
-    if not session:
-        return {"hit_bytes_rate": None, "replans": None, "gap": None, "notes": []}
-    summary = session.summary()
-    replayed = [one for one in session.history if one.phase.value == "replay"][1:]
-    asked = sum(one.bytes_requested for one in replayed)
-    return {
-        "hit_bytes_rate": sum(one.bytes_hit for one in replayed) / asked if asked else None,
-        "replans": summary.replans,
-        "gap": summary.gap if session.plan is not None else None,
-        "notes": list(summary.notes),
-    }
 
 
 if __name__ == "__main__":
