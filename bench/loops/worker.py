@@ -4,7 +4,6 @@ echo '{"loop": "t5", "contender": "pages"}' | run PYTHON -m loops.worker
 """
 
 import time
-import warnings
 from typing import Any
 
 import torch
@@ -40,29 +39,24 @@ def run(job: LoopJob) -> dict[str, Any]:
     install_pages(job.contender)
     error, began = "", time.monotonic()
     loop, session, ended = None, None, Ended(job.iterations, None)
-    with warnings.catch_warnings(record=True) as warned:
-        warnings.simplefilter("always")
-        try:
-            loop = create(job.loop, Setting(job.seed, job.small))
-            opens = job.contender in OURS[1:]
-            with open_session(opens and not loop.opens_session) as session:
-                ended = Ended(job.iterations, session)
-                loop.run(job.iterations, ended, session=opens)
-        except torch.OutOfMemoryError as problem:
-            error = str(problem)
-    texts = {str(one.message)[:300] for one in warned}
+    try:
+        loop = create(job.loop, Setting(job.seed, job.small))
+        opens = job.contender in OURS[1:]
+        with open_session(opens and not loop.opens_session) as session:
+            ended = Ended(job.iterations, session)
+            loop.run(job.iterations, ended, session=opens)
+    except torch.OutOfMemoryError as problem:
+        error = str(problem)
     session = session or (loop and loop.session)
     counted = torch.cuda.memory_stats()
     return {
         "peak": control.peak(0),
         "requested": counted["requested_bytes.all.peak"],
-        "requests": counted["allocation.all.allocated"],
         "out_of_memory": bool(error),
         "error": error.partition("\n")[0][:300],
         "trained": ended.costs.ended,
         **ended.costs.figures(),
         "seconds": time.monotonic() - began,
-        "warnings": sorted(text for text in texts if "pgmo" in text),
         "torch": str(torch.__version__),
         **(about_session(session, ended.costs.late_from) if session else {}),
     }

@@ -5,7 +5,6 @@ echo '{"program": "fsdp2", "world": 8, "contender": "pgmo"}' | run PYTHON -m ran
 
 import contextlib
 import time
-import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -26,30 +25,28 @@ def run(job: RankJob) -> dict[str, Any]:
     install_pages(job.contender)
     began, error = time.monotonic(), ""
     found: dict[str, Any] = {}
-    session, costs = None, RunCosts(job.iterations)
-    with warnings.catch_warnings(record=True) as warned:
-        warnings.simplefilter("always")
-        try:
-            programs.begin(job)
-            step = programs.create(job)
-            streams = every_stream() if job.lag else []
-            with open_session(job.contender in OURS[1:]) as session:
-                costs = RunCosts(job.iterations)
-                for iteration in range(job.iterations):
-                    if iteration == costs.late_from:
-                        found |= peaks(control, "")
-                        control.peak(0, reset=True)
-                        torch.cuda.reset_peak_memory_stats()
-                    with held(streams, control):
-                        step()
-                        if session:
-                            session.step()
-                    costs.end_iteration()
-                found |= peaks(control, "steady_")
-                if session:
-                    found |= about(session, costs.late_from)
-        except torch.OutOfMemoryError as problem:
-            error = str(problem)
+    costs = RunCosts(job.iterations)
+    try:
+        programs.begin(job)
+        step = programs.create(job)
+        streams = every_stream() if job.lag else []
+        with open_session(job.contender in OURS[1:]) as session:
+            costs = RunCosts(job.iterations)
+            for iteration in range(job.iterations):
+                if iteration == costs.late_from:
+                    found |= peaks(control, "")
+                    control.peak(0, reset=True)
+                    torch.cuda.reset_peak_memory_stats()
+                with held(streams, control):
+                    step()
+                    if session:
+                        session.step()
+                costs.end_iteration()
+            found |= peaks(control, "steady_")
+            if session:
+                found |= about(session, costs.late_from)
+    except torch.OutOfMemoryError as problem:
+        error = str(problem)
     for kind in ("peak", "requested"):
         if f"steady_{kind}" in found:
             found[kind] = max(found[kind], found[f"steady_{kind}"])
@@ -60,7 +57,6 @@ def run(job: RankJob) -> dict[str, Any]:
         "trained": costs.ended,
         **costs.figures(),
         "seconds": time.monotonic() - began,
-        "warnings": sorted({str(one.message)[:300] for one in warned}),
         "torch": str(torch.__version__),
     }
 
