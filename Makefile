@@ -84,7 +84,7 @@ picture: $(READY)  ## draw docs/plan.svg of examples/resnet.py
 	$(RUN)/python docs/picture.py build/resnet/resnet.pgmoprof build/resnet/resnet.pgmoplan
 
 # `make bench BENCH_ARGUMENTS=--quick` runs each benchmark at a small size.
-CPU_BENCHES = cpu_training engine packing planning real_programs
+CPU_BENCHES = cpu_training engine packing planning real_programs recompute
 
 bench: $(READY)  ## run the benchmarks of the CPU; results go to bench/results
 	@for name in $(CPU_BENCHES); do \

@@ -19,21 +19,18 @@ same capture. It needs `pip install transformers timm torchvision diffusers`.
 
 import argparse
 import copy
-import json
 import os
 import subprocess
 import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 os.environ.setdefault("KINETO_LOG_LEVEL", "6")  # otherwise each profile prints a message
 
 import torch
-from recomputation.step_ways import MemoryBudget, Planned, Way, compare, peak
+from recomputation.step_ways import MemoryBudget, Planned, Way, compare, peak, rows_of_process
 from support.machine import Seconds, print_earlier, table_parser, write_result
 from torch import nn
 from workloads.columns import markdown
@@ -56,7 +53,7 @@ def measure(name: str, repetitions: int) -> dict[str, Any]:
     row: dict[str, Any] = {"model": name, "library": ZOO[name].library}
     made = create(name)
     batch = made.batch(made.samples)
-    plain = Way(made.model, batch)
+    plain = Way("plain", None, made.model, batch)
     plain_peak = peak(plain)
     row |= {"peak": plain_peak, "timed": repetitions > 0, "ways": []}
     ways: list[tuple[dict[str, Any], Way]] = []
@@ -65,7 +62,7 @@ def measure(name: str, repetitions: int) -> dict[str, Any]:
         row["ways"].append(way)
         begin = time.process_time()
         try:
-            ours = Planned(copy.deepcopy(made.model), batch, setting)
+            ours = Planned(copy.deepcopy(made.model), batch, setting, setting)
         except pgmo.PgmoError as error:
             way["failed"] = f"{type(error).__name__}: {error}"
             continue
@@ -106,7 +103,7 @@ def _add_times(ways: list[tuple[dict[str, Any], Way]], plain: Way, repetitions: 
             way.step()
     for _ in range(repetitions):
         for way in (plain, *(way for _, way in ways)):
-            way.time()
+            way.time(time.process_time)
     base = Seconds.of(plain.seconds).median
     for row, way in ways:
         row["time_against_plain"] = Seconds.of(way.seconds).median / base
@@ -144,11 +141,11 @@ def _same_bits(name: str) -> tuple[dict[str, Any], float | None]:
             batch = change(plain)
             change(model)
             try:
-                expected = Way(plain, batch).outcome(number)
+                expected = Way("plain", None, plain, batch).outcome(number)
             except RuntimeError:
                 continue  # the plain model fails with this change
             begin = time.process_time()
-            found[title] = compare(expected, Way(model, batch).outcome(number))
+            found[title] = compare(expected, Way("pgmo", "min", model, batch).outcome(number))
             if title == "another size":
                 seconds = time.process_time() - begin
     except pgmo.PgmoError as error:
@@ -162,7 +159,7 @@ def _add_checkpointing(
     made = create(name)
     way: dict[str, Any] = {"way": "checkpoint", "setting": "each block"}
     row["ways"].append(way)
-    theirs = Way(made.model, batch)
+    theirs = Way("checkpoint", "each block", made.model, batch)
     try:
         assert made.checkpoint is not None
         made.checkpoint()
@@ -183,7 +180,7 @@ def _add_without_cache(name: str, row: dict[str, Any], batch: Batch) -> None:
     config.use_cache = False
     way: dict[str, Any] = {"way": "pgmo without cache", "setting": "min"}
     row["ways"].append(way)
-    ours = Planned(model, batch, "min")
+    ours = Planned(model, batch, "min", "min")
     ours.step()
     way |= {"peak_share": peak(ours) / row["peak"], "overhead": ours.plan.overhead}
 
@@ -279,16 +276,12 @@ def _write(rows: list[dict[str, Any]], arguments: argparse.Namespace) -> None:
 
 def _in_process(name: str, arguments: argparse.Namespace) -> list[dict[str, Any]]:
     """Measure a model in a process of its own; return its row, or one with the failure."""
-    with TemporaryDirectory() as folder:
-        output = Path(folder) / "rows.json"
-        options = ["--models", name, "--repetitions", str(arguments.repetitions)]
-        options += ["--output", str(output), *(["--quick"] if arguments.quick else [])]
-        done = subprocess.run([sys.executable, __file__, *options], stdout=subprocess.DEVNULL)
-        if done.returncode:
-            same = {"failed": f"the process ended with {done.returncode}"}
-            rows = [{"model": name, "library": ZOO[name].library, "ways": [], "same": same}]
-        else:
-            rows = json.loads(output.read_text(encoding="utf-8"))["rows"]
+    options = ("--models", name, "--repetitions", str(arguments.repetitions))
+    try:
+        rows = rows_of_process(__file__, *options, quick=arguments.quick)
+    except subprocess.CalledProcessError as error:
+        same = {"failed": f"the process ended with {error.returncode}"}
+        rows = [{"model": name, "library": ZOO[name].library, "ways": [], "same": same}]
     print(*table(rows).splitlines()[2:], sep="\n", file=sys.stderr, flush=True)
     return rows
 

@@ -156,22 +156,24 @@ def _train(job: Job, samples: int, steps: int) -> tuple[int, Any, list[float]]:
     import torch
     from _workloads import EVERY
     from recomputation.step_ways import MemoryBudget, Planned, Way
+    from torch import nn
+    from workloads.step import WithLoss
 
     program = EVERY[job.workload].create(samples, recompute=job.way == "checkpoint")
     inputs = [one.contiguous() for one in program.batch(0)]
-    model = _with_loss(program.model)
+    model: nn.Module = _Autocast(WithLoss(program.model))
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
     torch.cuda.synchronize()
     before = torch.cuda.memory_allocated()
     way: Any
     if job.way.startswith("pgmo"):
         options = {"offload": LINK} if job.way == "pgmo, offload" else {}
-        way = Planned(model, inputs, job.setting, **options)
+        way = Planned(model, inputs, job.setting, job.setting, **options)
     elif job.way == "activation_memory_budget":
         assert isinstance(job.setting, float)
         way = MemoryBudget(model, inputs, job.setting)
     else:
-        way = Way(model, inputs)
+        way = Way(job.way, job.setting, model, inputs)
     seconds = []
     for step in range(steps):
         if step == min(WARM, steps - 1):
@@ -186,28 +188,22 @@ def _train(job: Job, samples: int, steps: int) -> tuple[int, Any, list[float]]:
     return before, way, seconds
 
 
-def _with_loss(network: Any) -> Any:
-    """Return a module with the network and its loss. Its class is here, because it needs torch."""
+def _Autocast(module: Any) -> Any:  # noqa: N802, its class needs torch
     import torch
-    from torch import Tensor, nn
-    from torch.nn import functional
+    from torch import nn
 
-    class WithLoss(nn.Module):
-        """Cross entropy under autocast in the forward pass, so that a capture includes both."""
+    class Autocast(nn.Module):
+        """Autocast inside of the forward pass, so that a capture includes it."""
 
         def __init__(self) -> None:
             super().__init__()
-            self.network = network
+            self.module = module
 
-        def forward(self, inputs: Tensor, targets: Tensor) -> Tensor:
-            """Return the loss. Classes are the last dimension of three, otherwise the second."""
+        def forward(self, *inputs: Any) -> Any:
             with torch.autocast("cuda", torch.bfloat16):
-                scores = self.network(inputs)
-                if scores.dim() == 3:
-                    scores, targets = scores.flatten(0, 1), targets.flatten()
-                return functional.cross_entropy(scores, targets)
+                return self.module(*inputs)
 
-    return WithLoss()
+    return Autocast()
 
 
 def launch(job: Job, budget: Budget) -> dict[str, Any]:

@@ -1,13 +1,18 @@
 """Ways to run a training step with less memory, with one interface for measurements.
 
-plain = Way(model, inputs)
-ours = Planned(model, inputs, 0.5)
+plain = Way("plain", None, model, inputs)
+ours = Planned(model, inputs, budget, 0.5)
 peak(ours), compare(ours.outcome(), plain.outcome())
 """
 
+import json
 import random
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy
@@ -33,13 +38,17 @@ class Way:
     """One way to run a training step: the unchanged model, or a model that checkpoints its blocks.
 
     Args:
+        name: name of the way.
+        setting: its setting, such as a budget.
         model: module whose parameters get the gradients. It returns its loss, alone or under the
             key "loss".
         inputs: inputs of a step.
     """
 
-    def __init__(self, model: nn.Module, inputs: Inputs) -> None:
-        self.model, self.inputs = model, inputs
+    def __init__(
+        self, name: str, setting: float | str | None, model: nn.Module, inputs: Inputs
+    ) -> None:
+        self.name, self.setting, self.model, self.inputs = name, setting, model, inputs
         self.seconds: list[float] = []
         self._run: Callable[..., Any] = model  # The module that is called.
 
@@ -63,11 +72,11 @@ class Way:
         loss.backward()
         return loss.detach()
 
-    def time(self) -> None:
-        """Run a step, and append its CPU seconds to `seconds`."""
-        begin = time.process_time()
+    def time(self, clock: Callable[[], float] = time.perf_counter) -> None:
+        """Run a step, and append its seconds to `seconds`."""
+        begin = clock()
         self.step()
-        self.seconds.append(time.process_time() - begin)
+        self.seconds.append(clock() - begin)
 
     def outcome(self, seed: int = 1) -> Bits:
         """Run a step, and return copies of its results."""
@@ -93,9 +102,10 @@ class Planned(Way):
         model: nn.Module,
         inputs: Inputs,
         budget: int | float | str | None,
+        setting: Any,
         **options: Any,
     ) -> None:
-        super().__init__(model, inputs)
+        super().__init__("pgmo", setting, model, inputs)
         example = inputs if isinstance(inputs, dict) else tuple(inputs)
         begin = time.perf_counter()
         self._run, self.plan = pgmo.recompute(model, example, budget=budget, **options)
@@ -117,7 +127,7 @@ class MemoryBudget(Way):
     """
 
     def __init__(self, model: nn.Module, inputs: Inputs, budget: float) -> None:
-        super().__init__(model, inputs)
+        super().__init__("activation_memory_budget", budget, model, inputs)
         self._cost = self._rerun = 0.0
         made = backend(self._partition, _as_it_is, _as_it_is)
         self._run = torch.compile(model, backend=made, dynamic=False)
@@ -189,3 +199,27 @@ def compare(one: Bits, other: Bits) -> dict[str, bool]:
         return mine is its if mine is None or its is None else torch.equal(mine, its)
 
     return {part: all(map(equal, one[part], other[part])) for part in one}
+
+
+def largest_error(one: Bits, other: Bits) -> float:
+    """Return the largest error of a gradient, relative to its largest element."""
+    return max(
+        float((mine - its).abs().max() / its.abs().max().clamp_min(1e-30))
+        for mine, its in zip(one["gradients"], other["gradients"], strict=True)
+        if mine is not None
+    )
+
+
+def rows_of_process(script: str, *options: str, quick: bool) -> list[dict[str, Any]]:
+    """Return the rows that a benchmark measures with these options in a process of its own.
+
+    Raises:
+        subprocess.CalledProcessError: if the process fails.
+    """
+    with TemporaryDirectory() as folder:
+        output = Path(folder) / "rows.json"
+        command = [sys.executable, script, *options, "--output", str(output)]
+        command += ["--quick"] if quick else []
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        rows: list[dict[str, Any]] = json.loads(output.read_text(encoding="utf-8"))["rows"]
+        return rows

@@ -38,16 +38,20 @@ class Shape:
         batch: samples per iteration.
         recompute: whether blocks recompute their activations in the backward pass.
         small: whether to build a few thin layers instead of the real network, for tests.
+        reduced: whether to build all layers with reduced width, for a CPU.
+        dropout: rate of dropout, in networks that have dropout.
         train: whether the network trains; otherwise it infers.
     """
 
     batch: int
     recompute: bool = False
     small: bool = False
+    reduced: bool = False
+    dropout: float = 0.1
     train: bool = True
 
-    def choose(self, real: T, small: T) -> T:
-        return small if self.small else real
+    def choose(self, real: T, reduced: T, small: T) -> T:
+        return small if self.small else reduced if self.reduced else real
 
 
 @dataclass(frozen=True)

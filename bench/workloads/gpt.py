@@ -23,7 +23,7 @@ def feed_forward(width: int) -> nn.Module:
 class Layer(nn.Module):
     """Causal attention and a feed-forward net, each normalised before and added to its input."""
 
-    def __init__(self, width: int, heads: int) -> None:
+    def __init__(self, width: int, heads: int, dropout: float) -> None:
         super().__init__()
         self.heads = heads
         self.norm1 = nn.LayerNorm(width)
@@ -31,7 +31,7 @@ class Layer(nn.Module):
         self.project = nn.Linear(width, 3 * width)
         self.mix = nn.Linear(width, width)
         self.feed: nn.Module = feed_forward(width)
-        self.dropout = nn.Dropout(0.1)
+        self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Tensor) -> Tensor:
         """Return hidden states, shape (batch, length, width)."""
@@ -54,10 +54,12 @@ class Model(nn.Module):
 
     def __init__(self, shape: Shape, real: tuple[int, int, int, int] = MEDIUM) -> None:
         super().__init__()
-        width, layers, heads, vocabulary = shape.choose(real, small=(256, 4, 4, SMALL_VOCABULARY))
+        width, layers, heads, vocabulary = shape.choose(
+            real, reduced=(256, 12, 8, 1024), small=(256, 4, 4, SMALL_VOCABULARY)
+        )
         self.tokens = nn.Embedding(vocabulary, width)
         self.positions = nn.Embedding(LENGTHS["gpt"].longest, width)
-        made = (recomputing(Layer(width, heads), shape) for _ in range(layers))
+        made = (recomputing(Layer(width, heads, shape.dropout), shape) for _ in range(layers))
         self.layers = nn.Sequential(*made)
         self.norm = nn.LayerNorm(width)
         self.head = nn.Linear(width, vocabulary, bias=False)

@@ -42,7 +42,9 @@ class Bottleneck(nn.Module):
 
 def network(shape: Shape) -> nn.Module:
     """Build the network: a stem, four stages of bottlenecks, a classifier of 1,000 classes."""
-    counts, width = shape.choose(((3, 4, 6, 3), 64), small=((1, 1, 1, 1), 8))
+    counts, width = shape.choose(
+        ((3, 4, 6, 3), 64), reduced=((3, 4, 6, 3), 32), small=((1, 1, 1, 1), 8)
+    )
     layers: list[nn.Module] = [
         nn.Conv2d(3, width, 7, 2, padding=3, bias=False),
         nn.BatchNorm2d(width),

@@ -25,7 +25,7 @@ class Model(nn.Module):
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
-        width, depth = shape.choose((64, 4), small=(8, 2))
+        width, depth = shape.choose((64, 4), reduced=(16, 4), small=(8, 2))
         widths = [width << level for level in range(depth + 1)]
         self.down = nn.ModuleList(
             _two_convolutions(inputs, outputs, shape)

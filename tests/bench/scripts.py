@@ -13,6 +13,7 @@ CPU = (
     "packing",
     "planning",
     "real_programs",
+    "recompute",
 )
 """Benchmarks that need neither a GPU nor the stub runtime, which `make bench` runs."""
 

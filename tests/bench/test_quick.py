@@ -125,6 +125,23 @@ def test_a_program_whose_packages_are_missing_is_left_out(tmp_path, monkeypatch)
     assert row["skipped"] == "no_such_package not installed"
 
 
+@pytest.mark.slow
+def test_recomputation_keeps_to_its_budgets_and_to_the_bits(tmp_path):
+    pytest.importorskip("torch")
+    options = ("--networks", "unet", "--repetitions", "1")
+    result = quick_result(tmp_path, "recompute", *options, shown="| U-Net | pgmo | 0.")
+    (verdict,) = result["verdicts"]
+    assert verdict["monotone"]
+    assert verdict["same_bits"]
+    assert verdict["most_above_budget"] <= 0.02
+    ours = [row for row in result["rows"] if row["way"] == "pgmo" and "peak" in row]
+    assert len(ours) >= 3
+    assert all(row["peak"] < row["default_peak"] for row in ours)
+    checkpointed = next(row for row in result["rows"] if row["way"] == "checkpoint")
+    assert checkpointed["same"]["gradients"]
+    assert not checkpointed["same"]["buffers"]  # checkpointing updates the statistics twice
+
+
 def test_a_small_step_is_solved_and_proved_by_cp_sat(tmp_path):
     pytest.importorskip("torch")
     pytest.importorskip("ortools")

@@ -108,4 +108,4 @@ class GoogLeNet(Classifier):
     """Training and inference of GoogLeNet."""
 
     def build(self, shape: Shape) -> nn.Module:
-        return Network(shape.choose(1, small=8))
+        return Network(shape.choose(1, reduced=2, small=8))

@@ -67,8 +67,8 @@ class Residual(nn.Module):
 
 def network(shape: Shape) -> nn.Module:
     """Build the network for images of 299x299: stem, 10 + 20 + 10 residual modules, classifier."""
-    thinner = shape.choose(1, small=16)
-    counts = shape.choose((10, 20, 10), small=(1, 1, 1))
+    thinner = shape.choose(1, reduced=2, small=16)
+    counts = shape.choose((10, 20, 10), reduced=(10, 20, 10), small=(1, 1, 1))
 
     def w(width: int) -> int:
         return width // thinner
