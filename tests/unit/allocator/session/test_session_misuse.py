@@ -94,8 +94,3 @@ def test_a_limit_without_pages_is_not_silent(adapter):
 def test_figures_of_a_device_that_cannot_be_meant(device):
     with pytest.raises(OptionError, match="is not supported"):
         memory_stats(device)
-
-
-def test_a_removed_method_names_its_successor(adapter):
-    with open_session(adapter) as session, pytest.raises(SessionError, match=r"pgmo\.phase\("):
-        session.stage("training", asleep=[])
