@@ -20,8 +20,7 @@ from pathlib import Path
 from pgmo.errors import ShareError
 from pgmo.share import protocol
 from pgmo.share.address import peer, prepare_folder
-from pgmo.share.descriptors import GUESTS, MOST_MEMBERS, member_capacity
-from pgmo.share.listener import Listener, refuse, take_lock
+from pgmo.share.listener import listen, refuse, take_lock
 from pgmo.share.log import Log
 from pgmo.share.member import Member
 from pgmo.share.processes import ProcessWatch
@@ -30,7 +29,7 @@ from pgmo.share.schedule import Record, Rules, TurnSchedule
 
 _PIECE = 1 << 16
 _PAUSE = 1.0
-"""Seconds during which no connections are accepted after the system ran out of descriptors."""
+"""Seconds during which no connections are accepted after the descriptors ran out."""
 
 
 @dataclass(eq=False)
@@ -78,7 +77,7 @@ class Broker:
         self._lock = take_lock(address)
         try:
             self._log = Log(log)
-            self._listener = Listener(address)
+            self._listener = listen(address)
         except BaseException:
             os.close(self._lock)
             raise
@@ -87,7 +86,6 @@ class Broker:
         self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._selector.register(self._wake_read, selectors.EVENT_READ, self._drain_wake_pipe)
         self._accept_connections()
-        self._capacity = member_capacity()
         begin = {"event": "begin", "pid": os.getpid(), "deadline": rules.deadline}
         self._note({**begin, "patience": rules.patience, "lanes": rules.lanes})
 
@@ -173,41 +171,30 @@ class Broker:
 
     def _accept_connections(self) -> None:
         self._paused_until = None
-        self._selector.register(self._listener.socket, selectors.EVENT_READ, self._accept)
+        self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
 
     def _accept(self, _listener: object) -> None:
         try:
-            connected = self._listener.accept()
-        except OSError as error:
+            connected, _ = self._listener.accept()
+        except (BlockingIOError, ConnectionAbortedError):  # the client has gone
+            return
+        except OSError as error:  # no descriptor is left
             self._note({"event": "refused", "why": str(error)})
-            self._selector.unregister(self._listener.socket)
+            self._selector.unregister(self._listener)
             self._paused_until = self._clock() + _PAUSE
             return
-        if connected is None:
-            return
+        connected.setblocking(False)
         pid, user = peer(connected)
         if user != os.geteuid():
             self._note({"event": "refused", "pid": pid, "user": user})
             refuse(connected, "the broker belongs to another user")
             return
-        self._limit_guests()
         connection = _Connection(connected, pid, self._next)
         self._next += 1
         self._connections[connection.number] = connection
         self._selector.register(
             connected, selectors.EVENT_READ, lambda _file: self._readable(connection)
         )
-
-    def _limit_guests(self) -> None:
-        """Close the oldest connection that has sent no hello, if there are `GUESTS` of them."""
-        guests = [one for one in self._connections.values() if not one.card]
-        if len(guests) >= GUESTS:
-            self._send(
-                guests[0],
-                "refused",
-                {"why": "too many connections wait without hello; send hello first"},
-            )
-            self._close(guests[0])
 
     def _readable(self, connection: _Connection) -> None:
         if not self._is_open(connection):
@@ -280,7 +267,7 @@ class Broker:
         total, free = protocol.size(message, "total"), protocol.size(message, "free")
         known = self._known_member(card, connection.pid)
         if known is None:
-            self._admit(connection)
+            self._processes.add(connection.number, connection.pid)
         else:
             self._replace_connection(known, connection, card)
         connection.card = card
@@ -303,18 +290,6 @@ class Broker:
             self._ended(number)  # a new process has the same ID
             return None
         return number
-
-    def _admit(self, connection: _Connection) -> None:
-        """Watch the process of a new member; raise `ShareError` if the broker is full."""
-        if sum(len(one.members) for one in self._cards.values()) >= self._capacity:
-            self._note({"event": "refused", "pid": connection.pid, "why": "full"})
-            raise ShareError(
-                f"the broker serves {self._capacity} processes, and its limit on file descriptors "
-                "allows no more: raise `ulimit -Hn` where the broker is started"
-                if self._capacity < MOST_MEMBERS
-                else f"the broker serves {self._capacity} processes, the maximum"
-            )
-        self._processes.add(connection.number, connection.pid)
 
     def _replace_connection(self, number: int, connection: _Connection, card: str) -> None:
         """Replace a member's connection by a newer one."""
