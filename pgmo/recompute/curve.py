@@ -94,7 +94,7 @@ class Curve:
             FileError: if the file cannot be written.
         """
         Figure = _figure()  # noqa: N806
-        kind = None if path is None else picture_format(path)
+        kind = None if path is None else _picture_format(path)
         figure = Figure(figsize=(6, 4), layout="constrained")
         axes = figure.add_subplot()
         peaks = [one.peak / 2**20 for one in self.choices]
@@ -116,7 +116,7 @@ class Curve:
         return figure
 
 
-def picture_format(path: str | os.PathLike[str]) -> str:
+def _picture_format(path: str | os.PathLike[str]) -> str:
     """Return the format of an image file; raise OptionError if matplotlib cannot draw it."""
     formats = _figure()().canvas.get_supported_filetypes()
     ending = Path(path).suffix.removeprefix(".").lower()

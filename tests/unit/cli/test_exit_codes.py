@@ -73,7 +73,6 @@ WRONG = {
             "--budget": (*SIZES, "0", "120%"),
             "--offload": ("", "usb", "0", "-1", "nan", "inf"),
             "--points": ("", "1", "-1", "x", HUGE),
-            "--picture": ("x.png",),  # without --points
             "--output": ("q.txt", "q"),
         },
     ),

@@ -74,22 +74,6 @@ def test_a_script_and_its_plan_survive(json, folder, capsys):
     assert capsys.readouterr().out == ""
 
 
-def test_a_factory_survives_its_picture(folder, capsys):
-    pytest.importorskip("torch")
-    pytest.importorskip("matplotlib")
-    before = (folder / "factory.py").read_text()
-    os.symlink("factory.py", "curve.png")
-    command = ["recompute", "factory.py:make", "--points", "2", "--picture", "curve.png"]
-    assert main([*command, "-f"]) == 2
-    assert (folder / "factory.py").read_text() == before
-    os.unlink("curve.png")
-    (folder / "curve.png").write_text("mine")
-    assert main(command) == 1
-    assert "pass --force" in capsys.readouterr().err
-    assert main([*command, "-f"]) == 0
-    assert (folder / "curve.png").read_bytes().startswith(b"\x89PNG")
-
-
 @pytest.mark.parametrize("suffix", [".pgmoprof", ".pgmoplan"])
 @pytest.mark.parametrize(
     "command",

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pgmo.cli.factory import call_factory
-from pgmo.cli.targets import check_number, check_suffix, check_targets, refuse_our_suffix
+from pgmo.cli.targets import check_number, check_suffix, check_targets
 from pgmo.cli.terminal.output import as_command, console, print_json, print_text, print_wrote
 from pgmo.errors import OptionError
 from pgmo.units import format_bytes
@@ -51,9 +51,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="also plan N other budgets, and show peak and cost of each plan (default: 0)",
     )
     parser.add_argument(
-        "--picture", metavar="FILE", help="draw the trade-off (needs --points and matplotlib)"
-    )
-    parser.add_argument(
         "-o", "--output", metavar="PROFILE", help="write the planned step as a .pgmoprof file"
     )
     parser.add_argument("-f", "--force", action="store_true", help="overwrite existing files")
@@ -65,15 +62,11 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.points == 1:
         raise OptionError("--points is 1; give 0, or 2 or more")
     check_number("--points", arguments.points, 0, _MOST_POINTS)
-    if arguments.picture and not arguments.points:
-        raise OptionError("--picture draws the plans of --points; add for example --points 9")
-    target = _check_files(arguments)
+    target = _target(arguments)
     # The user's code runs inside this block, and stdout must contain only the JSON object.
     with redirect_stdout(sys.stderr) if arguments.json else nullcontext():
         plan = _plan(arguments)
     curve = plan.curve(arguments.points) if arguments.points else None
-    if curve is not None and arguments.picture:
-        curve.plot(arguments.picture)
     if target is not None:
         plan.profile().save(target)
     if arguments.json:
@@ -91,15 +84,14 @@ def run(arguments: argparse.Namespace) -> int:
         if curve is not None:
             print_text(out, f"\nThe whole trade-off, one plan a line:\n{curve}")
         print_text(out, f"\n{_call(plan, arguments)}")
-    pictures = [arguments.picture] if arguments.picture else []
     if target is not None:
-        print_wrote([*pictures, target], as_command("pgmo report", target))
+        print_wrote([target], as_command("pgmo report", target))
     else:
         again = ["--budget", arguments.budget]
         if arguments.offload is not None:
             again += ["--offload", arguments.offload]
         again += ["-o", "step.pgmoprof"]
-        print_wrote(pictures, as_command("pgmo recompute", arguments.factory, *again))
+        print_wrote([], as_command("pgmo recompute", arguments.factory, *again))
     return 0
 
 
@@ -138,16 +130,11 @@ def _call(plan: "RecomputePlan", arguments: argparse.Namespace) -> str:
     )
 
 
-def _check_files(arguments: argparse.Namespace) -> Path | None:
-    """Check the output files before planning. Return the profile's path, or None."""
-    if arguments.output:
-        check_suffix(arguments.output, ".pgmoprof")
-    if arguments.picture:
-        from pgmo.recompute.curve import picture_format
-
-        refuse_our_suffix(arguments.picture, "a picture", ".png")
-        picture_format(arguments.picture)
-    targets = [path for path in (arguments.output, arguments.picture) if path]
+def _target(arguments: argparse.Namespace) -> Path | None:
+    """Return the path of the profile, which is checked before planning; None without one."""
+    if not arguments.output:
+        return None
+    check_suffix(arguments.output, ".pgmoprof")
     file = arguments.factory.rpartition(":")[0]
-    check_targets(targets, force=arguments.force, sources=[file])
-    return Path(arguments.output) if arguments.output else None
+    check_targets([arguments.output], force=arguments.force, sources=[file])
+    return Path(arguments.output)

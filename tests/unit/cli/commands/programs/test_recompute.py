@@ -130,7 +130,6 @@ def test_output_of_the_factory_is_not_in_the_object(model, run):
         ("make", ["--budget", "120%"], 2, "a share of the peak must be above 0"),
         ("make", ["--offload", "usb"], 2, "give the name of a link"),
         ("make", ["--points", "1"], 2, "--points is 1"),
-        ("make", ["--picture", "curve.png"], 2, "add for example --points 9"),
         ("make", ["-o", "step.txt"], 2, "the suffix is not .pgmoprof"),
         ("make", ["-o", "no/such/step.pgmoprof"], 1, "there is no folder"),
         ("make_nothing", [], 1, "returned a Net; it must return a tuple"),
