@@ -1,7 +1,7 @@
 """Result of a rehearsal."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +34,6 @@ class Rehearsal:
         plan: file of the plan; None if none was requested or made.
         notes: uncertainties of the result, one sentence each.
         rank: rank of the rehearsed process; 0 for a job of one process.
-        ranks: results of all rehearsed ranks, if several were rehearsed; else ().
     """
 
     exit_code: int
@@ -53,7 +52,6 @@ class Rehearsal:
     plan: Path | None = None
     notes: tuple[str, ...] = ()
     rank: int = 0
-    ranks: tuple["Rehearsal", ...] = ()
 
     @property
     def failed(self) -> bool:
@@ -65,7 +63,7 @@ class Rehearsal:
         found = {one.name: getattr(self, one.name) for one in fields(self)}
         for name in ("profile", "plan"):
             found[name] = None if found[name] is None else str(found[name])
-        return found | {"ranks": [one.to_fields() for one in self.ranks]}
+        return found
 
 
 def read_answer(found: Mapping[str, Any], *, exit_code: int, seconds: float) -> Rehearsal:
@@ -78,15 +76,3 @@ def read_answer(found: Mapping[str, Any], *, exit_code: int, seconds: float) -> 
     ran_out = kept.get("out_of_memory") is not None
     fits = exit_code == 0 and not ran_out
     return Rehearsal(**kept | {"exit_code": exit_code, "fits": fits, "seconds": seconds})
-
-
-def of_ranks(answers: tuple[Rehearsal, ...]) -> Rehearsal:
-    """Return the result of the rank that needs most memory, with the notes of all ranks.
-
-    A rank that does not fit counts as needing more memory than any rank that fits.
-    """
-    if len(answers) == 1:
-        return answers[0]
-    worst = max(answers, key=lambda one: (not one.fits, one.card_peak))
-    notes = tuple(dict.fromkeys(note for one in answers for note in one.notes))
-    return replace(worst, notes=notes, ranks=answers)

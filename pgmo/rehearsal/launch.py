@@ -2,20 +2,18 @@
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from pgmo.cards import Card
 from pgmo.errors import OptionError, RehearsalError
-from pgmo.rehearsal.answer import Rehearsal, of_ranks, read_answer
+from pgmo.rehearsal.answer import Rehearsal, read_answer
 from pgmo.rehearsal.environment import (
     WAYS,
     Way,
@@ -37,13 +35,12 @@ def rehearse(
     devices: int = 1,
     world: int = 1,
     way: Way = "pgmo",
-    profile: Path | None = None,
     plan: Path | None = None,
     iterations: int | None = None,
     longer: float = 0.0,
     timeout: float | None = None,
     environment: Mapping[str, str] | None = None,
-    ranks: Sequence[int] = (0,),
+    rank: int = 0,
     save: Path | None = None,
     python: str | None = None,
     quiet: bool = True,
@@ -58,14 +55,13 @@ def rehearse(
         devices: number of cards of this kind that the script sees.
         world: number of processes of the job, as under torchrun; collectives are fake.
         way: allocator that serves the requests.
-        profile: file for the profile, with its plan beside it; requires the way "pgmo".
         plan: a saved plan to start with, or a directory of plans; requires the way "pgmo".
         iterations: iterations after which the script is stopped, as `pgmo run` counts them. None
             lets the script run to its end.
         longer: seconds for which the script continues after `iterations`.
-        timeout: seconds for each rank; None for no limit.
+        timeout: seconds; None for no limit.
         environment: environment variables to set in addition to this process's variables.
-        ranks: ranks to rehearse, one after the other.
+        rank: rank of the rehearsed process, below `world`.
         save: directory for profile and plan under the script's name, as for `pgmo run --save`;
             requires the way "pgmo".
         python: interpreter with the CUDA build of torch; default `PGMO_REHEARSAL_PYTHON`, else this
@@ -73,8 +69,7 @@ def rehearse(
         quiet: whether to hide the script's output.
 
     Returns:
-        The memory that the script took, even if the script failed or ran out of memory. With
-        several ranks, the result of the rank that needs most memory.
+        The memory that the script took, even if the script failed or ran out of memory.
 
     Raises:
         OptionError: for invalid options.
@@ -92,44 +87,40 @@ def rehearse(
         raise OptionError("there is no script to rehearse: give its path, or -m and a module")
     if way not in WAYS:
         raise OptionError(f"way={way!r} is unknown; choose one of {', '.join(WAYS)}")
-    if way != "pgmo" and (profile or plan or save):
-        raise OptionError(f"profile, plan and save require way='pgmo', not {way!r}")
-    if devices < 1 or world < 1 or not ranks or not all(0 <= one < world for one in ranks):
+    if way != "pgmo" and (plan or save):
+        raise OptionError(f"plan and save require way='pgmo', not {way!r}")
+    if devices < 1 or not 0 <= rank < world:
         raise OptionError(
-            f"world={world} and devices={devices} must be at least 1, and ranks={list(ranks)} must "
-            "name ranks from 0 to world - 1"
+            f"world={world} and devices={devices} must be at least 1, and rank={rank} must be from "
+            "0 to world - 1"
         )
     module = command[0] == "-m"
     Program(command[1] if module else command[0], module).check()
     torch = find_torch_build(python)
-    answers = []
     with stub_library(torch) as stub, tempfile.TemporaryDirectory(prefix="pgmo-rehearsal-") as own:
         folder = Path(own)
-        for rank in ranks:
-            spec: dict[str, Any] = {
-                "command": command,
-                "way": way,
-                "plan": _path(plan),
-                "save": _path(save) or (str(folder / "saved") if profile else None),
-                "iterations": iterations,
-                "longer": longer,
-                "world": world,
-                "rank": rank,
-                "result": str(folder / f"result-{rank}.json"),
-            }
-            variables = {
-                **os.environ,
-                **(environment or {}),
-                **of_card(card, devices),
-                **of_rank(rank, world, devices),
-                **of_stub(stub),
-                **of_compilers(folder, stub),
-            }
-            variables |= of_python(folder, torch.folder, variables) | of_way(way, variables)
-            variables.pop("CUDA_VISIBLE_DEVICES", None)  # the variable numbers real devices
-            answer = _run(torch, spec, variables, timeout, quiet=quiet)
-            answers.append(_moved(answer, profile) if profile else answer)
-    return of_ranks(tuple(answers))
+        spec: dict[str, Any] = {
+            "command": command,
+            "way": way,
+            "plan": _path(plan),
+            "save": _path(save),
+            "iterations": iterations,
+            "longer": longer,
+            "world": world,
+            "rank": rank,
+            "result": str(folder / "result.json"),
+        }
+        variables = {
+            **os.environ,
+            **(environment or {}),
+            **of_card(card, devices),
+            **of_rank(rank, world, devices),
+            **of_stub(stub),
+            **of_compilers(folder, stub),
+        }
+        variables |= of_python(folder, torch.folder, variables) | of_way(way, variables)
+        variables.pop("CUDA_VISIBLE_DEVICES", None)  # the variable numbers real devices
+        return _run(torch, spec, variables, timeout, quiet=quiet)
 
 
 def _run(
@@ -140,7 +131,7 @@ def _run(
     *,
     quiet: bool,
 ) -> Rehearsal:
-    """Rehearse one rank, or raise `RehearsalError`."""
+    """Run the script's process, or raise `RehearsalError`."""
     result = Path(spec["result"])
     where = result.with_suffix(".spec")
     where.write_text(json.dumps(spec))
@@ -180,16 +171,6 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
-
-
-def _moved(answer: Rehearsal, profile: Path) -> Rehearsal:
-    """Move profile and plan to the requested path, and return the result with these paths."""
-    profile.parent.mkdir(parents=True, exist_ok=True)
-    plan = profile.with_suffix(".pgmoplan")
-    for source, target in ((answer.profile, profile), (answer.plan, plan)):
-        if source is not None:
-            shutil.move(source, target)
-    return replace(answer, profile=answer.profile and profile, plan=answer.plan and plan)
 
 
 def _path(path: Path | None) -> str | None:

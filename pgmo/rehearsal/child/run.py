@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from pgmo.files.replacement import replace_file
 from pgmo.imports import after_import
 from pgmo.rehearsal.child import memory
 from pgmo.rehearsal.child.iterations import IterationCounter, Stopped
@@ -115,7 +116,8 @@ class ScriptRun:
             notes += self._supervision.notes
             saved = {_FILES.get(one.suffix): str(one) for one in self._supervision.saved}
             fields |= {kind: path for kind, path in saved.items() if kind is not None}
-        _write(Path(self._spec["result"]), fields | {"notes": notes})
+        text = json.dumps(fields | {"notes": notes})
+        replace_file(Path(self._spec["result"]), text.encode())
 
     def _kernel_notes(self) -> list[str]:
         names = packages_with_kernels()
@@ -125,10 +127,3 @@ class ScriptRun:
             f"packages with CUDA kernels of their own: {', '.join(names)}; their memory outside of "
             "PyTorch's allocator, and sizes that these kernels compute, are unknown"
         ]
-
-
-def _write(path: Path, fields: Mapping[str, Any]) -> None:
-    """Write the result file atomically."""
-    partial = path.with_suffix(".partial")
-    partial.write_text(json.dumps(fields))
-    os.replace(partial, path)

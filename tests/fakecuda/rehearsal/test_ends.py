@@ -51,13 +51,6 @@ def test_a_plan_serves_the_first_request_of_the_real_run(run, tmp_path):
     assert session["iterations"][1]["hits"] == session["iterations"][1]["requests"]
 
 
-def test_a_profile_goes_where_it_is_wanted(run, tmp_path):
-    answer = run(TRAIN, way="pgmo", profile=tmp_path / "files/net.pgmoprof", iterations=8)
-    assert answer.profile == tmp_path / "files/net.pgmoprof"
-    assert pgmo.Profile.load(answer.profile).meta.device == "cuda:0"
-    assert pgmo.Plan.load(answer.plan).arena > 0
-
-
 @pytest.mark.parametrize("way", ["default", "pgmo"])
 def test_out_of_memory_says_where(run, way):
     answer = run(LARGE, card="2GiB", way=way)
@@ -138,8 +131,8 @@ def test_missing_scripts_and_invalid_options_are_refused(run, tmp_path):
         rehearse([str(tmp_path / "none.py")], card=card)
     with pytest.raises(OptionError, match="require way='pgmo'"):
         run("", way="expandable", save=tmp_path)
-    with pytest.raises(OptionError, match="must name ranks"):
-        run("", world=2, ranks=(2,))
+    with pytest.raises(OptionError, match="rank=2 must be from 0"):
+        run("", world=2, rank=2)
 
 
 def test_the_command(tmp_path, capfd):

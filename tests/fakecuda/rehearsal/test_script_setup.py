@@ -81,7 +81,7 @@ dist.destroy_process_group()
 def test_one_rank_of_a_world(run, tmp_path, kind):
     target = tmp_path / "output.txt"
     code = "import sys\noutput = open(sys.argv[1], 'w')\n" + WORLD + "output.close()\n"
-    answer = run(code, str(target), kind, world=16, devices=8, ranks=(11,))
+    answer = run(code, str(target), kind, world=16, devices=8, rank=11)
     assert answer.fits, answer.error
     assert (answer.rank, answer.iterations) == (11, 4)
     assert json.loads(target.read_text()) == [11, 16, 3, [3] * 16]
@@ -130,17 +130,6 @@ dist.destroy_process_group()
 
 def test_a_world_of_one_needs_no_network(scene):
     assert scene["one_rank"] == "0 1 [3, 3]"
-
-
-def test_ranks_are_answered_for_one_by_one(run):
-    code = """
-    import os, torch
-    torch.empty((int(os.environ["RANK"]) + 1) << 26, dtype=torch.uint8, device="cuda")
-    """
-    answer = run(code, world=4, ranks=(0, 3))
-    assert [one.rank for one in answer.ranks] == [0, 3]
-    assert [one.allocated_peak for one in answer.ranks] == [1 << 26, 4 << 26]
-    assert answer.allocated_peak == 4 << 26
 
 
 SCRIPTS["convolution"] = """

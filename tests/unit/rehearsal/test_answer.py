@@ -2,7 +2,7 @@
 
 from pgmo.cards import find
 from pgmo.cli.commands.programs.rehearse import lines
-from pgmo.rehearsal.answer import Rehearsal, of_ranks, read_answer
+from pgmo.rehearsal.answer import Rehearsal, read_answer
 from pgmo.rehearsal.environment import context_bytes, of_card, of_way
 
 
@@ -17,16 +17,6 @@ def test_figures_of_the_child_become_an_answer():
     assert not short.failed
     broken = read_answer(found, exit_code=1, seconds=2.0)
     assert broken.failed
-
-
-def test_the_rank_that_needs_most_answers_for_all():
-    small = Rehearsal(0, True, 3, 2, 1, notes=("a",))
-    large = Rehearsal(0, True, 5, 2, 1, notes=("a", "b"), rank=1)
-    short = Rehearsal(1, False, 4, 2, 1, out_of_memory="x", rank=2)
-    assert of_ranks((small,)) is small
-    both = of_ranks((small, large))
-    assert (both.card_peak, both.notes, both.ranks) == (5, ("a", "b"), (small, large))
-    assert not of_ranks((small, large, short)).fits
 
 
 def test_out_of_memory_is_reported_with_its_line():

@@ -122,7 +122,7 @@ def run(arguments: argparse.Namespace) -> int:
         command_of(arguments),
         card=card,
         world=arguments.world,
-        ranks=(arguments.rank,),
+        rank=arguments.rank,
         way=arguments.way,
         iterations=_iterations(arguments.iterations),
         save=None if arguments.save is None else Path(arguments.save),
