@@ -52,9 +52,6 @@ class MarkedBy(StrEnum):
     STEPS = "steps"
     """The program's annotations of optimizer or profiler steps, or its calls that mark them."""
 
-    METADATA = "metadata"
-    """A counter in the program's own metadata that goes up by one per iteration or epoch."""
-
     PERIOD = "period"
     """A guess: the period with which requests repeat."""
 

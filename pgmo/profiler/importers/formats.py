@@ -12,7 +12,6 @@ from pgmo.profiler.importers.imported import Imported
 from pgmo.profiler.importers.rmm_log import NEEDED as RMM_COLUMNS
 from pgmo.profiler.importers.rmm_log import read_rmm_log
 from pgmo.profiler.importers.torch_memory.snapshot import read_torch_snapshot
-from pgmo.profiler.trace import Trace
 
 _BEGINNING = 65536  # Bytes from which the format is detected.
 _PICKLES = (".pickle", ".pkl")
@@ -40,18 +39,6 @@ def read_file(path: str | os.PathLike[str], device: int | None = None) -> list[I
             f"torch.save is no memory snapshot; give {_KNOWN}"
         )
     return _read_text(path, beginning.decode("utf-8-sig", "replace"), device)
-
-
-def read_trace(path: str | os.PathLike[str], device: int | None = None) -> list[Trace]:
-    """Read the traces in a file, one per device.
-
-    Raises:
-        FileError: as `read_file`, and for a table of blocks, which is not a trace.
-    """
-    found = read_file(path, device)
-    if any(own.table is not None for own in found):
-        raise FileError(f"{path}: is a table of blocks, which is not a trace; use pgmo plan")
-    return [own.trace for own in found]
 
 
 def _read_text(path: Path, beginning: str, device: int | None) -> list[Imported]:

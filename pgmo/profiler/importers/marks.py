@@ -1,11 +1,9 @@
-"""Search for the beginnings of iterations in a snapshot's annotations and metadata.
+"""Search for the beginnings of iterations in a snapshot's annotations.
 
 external_annotations   ProfilerStep#7 START         an iteration begins
                        Optimizer.step#... END       the next iteration begins
-user_metadata          "step 7" -> "step 8"         numbers that go up by one each time
 """
 
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,10 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pgmo.profiler.importers.checked_values import integer, text
-from pgmo.profiler.trace import MarkedBy
 
-_NUMBER = re.compile(r"\d{1,18}")
-_BEGINNING = 200  # Characters of metadata that are searched.
 _PROFILER = "ProfilerStep#"
 _OPTIMIZER = "Optimizer.step#"
 
@@ -30,27 +25,19 @@ class Marks:
     Args:
         rows: number of events before each iteration, ascending.
         explanation: name of the marks for messages, such as "ProfilerStep"; "" without marks.
-        by: kind of the marks.
     """
 
     rows: tuple[int, ...] = ()
     explanation: str = ""
-    by: MarkedBy = MarkedBy.STEPS
 
 
 def find_marks(
-    time: NDArray[np.int64],
-    note: NDArray[np.int32],
-    notes: Sequence[str],
-    annotations: Sequence[Mapping[str, Any]],
-    device: int,
+    time: NDArray[np.int64], annotations: Sequence[Mapping[str, Any]], device: int
 ) -> Marks:
     """Find the beginnings of iterations in one device's events.
 
     Args:
         time: time of each event in microseconds, shape (m,).
-        note: index into `notes` of the user metadata set at each event, shape (m,).
-        notes: the texts of user metadata.
         annotations: the snapshot's `external_annotations`.
         device: number of the device.
     """
@@ -61,7 +48,7 @@ def find_marks(
     chosen = chosen or next((marks for marks in found if marks.rows), None)
     if chosen is None and len(time) and _begun(own):
         chosen = Marks((len(time),), "an optimizer step that does not end")
-    return chosen or _from_metadata(note, notes)
+    return chosen or Marks()
 
 
 def _annotated(
@@ -99,28 +86,3 @@ def _begun(own: Sequence[Mapping[str, Any]]) -> bool:
         text(item.get("name", ""), "a name").startswith(_OPTIMIZER) and item.get("stage") == "START"
         for item in own
     )
-
-
-def _from_metadata(note: NDArray[np.int32], notes: Sequence[str]) -> Marks:
-    """Return the rows where the numbers in the metadata change, or none if they do not count up."""
-    changes = np.flatnonzero(note[1:] != note[:-1]) + 1
-    # A text without numbers, such as one for an evaluation, belongs to the preceding iteration.
-    last: list[int] | None = None
-    rows = []
-    for row in [0, *changes.tolist()] if len(note) else []:
-        numbers = [int(own) for own in _NUMBER.findall(notes[note[row]][:_BEGINNING])]
-        if not numbers or numbers == last:
-            continue
-        if last is not None and not _follows(last, numbers):
-            return Marks()
-        rows.append(row)
-        last = numbers
-    return Marks(tuple(rows), "user metadata", MarkedBy.METADATA) if len(rows) > 1 else Marks()
-
-
-def _follows(last: list[int], numbers: list[int]) -> bool:
-    """Return whether the first number that changed went up by one. Later numbers may restart."""
-    if len(last) != len(numbers):
-        return False
-    at = next(i for i in range(len(last)) if last[i] != numbers[i])
-    return numbers[at] == last[at] + 1

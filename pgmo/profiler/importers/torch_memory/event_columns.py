@@ -35,8 +35,6 @@ class EventColumns:
     def __init__(self, stacks: Stacks, odd: OddValues) -> None:
         self._stacks = stacks
         self._odd = odd
-        self.notes: dict[str, int] = {"": 0}
-        """Texts of user metadata and their numbers."""
         self.unknown: Counter[str] = Counter()
         """Unknown actions and their counts."""
         self.free: dict[int, int] = {}
@@ -49,21 +47,20 @@ class EventColumns:
 
     def clear(self) -> None:
         """Free the memory of the columns."""
-        self._kind, self._stream = array("b"), array("Q")
-        self._stack, self._note = array("i"), array("i")
+        self._kind, self._stream, self._stack = array("b"), array("Q"), array("i")
         self._numbers = [array("q") for _ in range(3)]  # Address, size, time.
 
     def add(self, found: dict[str, Any]) -> None:
-        """Add an event. `readable` drops its row if a value other than time and note is invalid."""
+        """Add an event. `readable` drops its row if a value other than the time is invalid."""
         try:
             self._append(found)
         except (OverflowError, TypeError, ValueError) as error:
             self._odd.add("event", str(error))
             self.left_out += 1
-            columns = (self._kind, *self._numbers, self._stream, self._stack, self._note)
+            columns = (self._kind, *self._numbers, self._stream, self._stack)
             for column in columns:
-                del column[len(self._note) :]
-            for column, value in zip(columns, (_NO_KIND, 0, 0, 0, 0, -1, 0), strict=True):
+                del column[len(self._stack) :]
+            for column, value in zip(columns, (_NO_KIND, 0, 0, 0, 0, -1), strict=True):
                 column.append(value)
 
     def readable(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -78,14 +75,11 @@ class EventColumns:
             self.left_out += len(wrong)
         return rows[good]
 
-    def columns(self, rows: NDArray[np.int64]) -> tuple[Rows, NDArray[np.int32]]:
-        """Return some events, and the numbers of their user metadata.
-
-        An event without a time has the time of the previous event.
-        """
+    def columns(self, rows: NDArray[np.int64]) -> Rows:
+        """Return some events. An event without a time has the time of the previous event."""
         address, size, time = (_view(column, np.int64)[rows] for column in self._numbers)
         known = np.maximum.accumulate(np.where(time >= 0, np.arange(len(time)), 0))
-        seen = Rows(
+        return Rows(
             kind=_view(self._kind, np.int8)[rows],
             address=address,
             size=size,
@@ -93,15 +87,11 @@ class EventColumns:
             origin=_view(self._stack, np.int32)[rows],
             time=np.maximum(time[known], 0),
         )
-        return seen, _view(self._note, np.int32)[rows]
 
     def _append(self, found: dict[str, Any]) -> None:
-        action, note, time = found["action"], found.get("user_metadata") or "", found.get("time_us")
+        action, time = found["action"], found.get("time_us")
         if type(action) is not str:
             raise ValueError(f"the action is {shown(action)}, which is not a string")
-        if type(note) is not str:
-            self._odd.add("note", f"it is {shown(note)}, which is not a string")
-            note = ""
         if type(time) is not int or not 0 <= time <= MOST_ADDRESS:
             if time is not None:
                 self._odd.add("time", f"it is {shown(time)}")
@@ -120,7 +110,6 @@ class EventColumns:
         self._numbers[2].append(time)
         self._stream.append(found.get("stream", 0) & _MASK)
         self._stack.append(self._stacks.number(found.get("frames", ())))
-        self._note.append(self.notes.setdefault(note, len(self.notes)))
 
 
 def _view(column: "array[int]", dtype: type[Any]) -> NDArray[Any]:

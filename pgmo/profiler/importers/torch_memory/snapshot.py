@@ -207,10 +207,10 @@ class _Reader:
         rows = self.events.readable(rows)
         if 2 * self.events.left_out > len(self.events):
             self._wrong(f"most events have invalid values, the first: {self.odd.reason('event')}")
-        seen, note = self.events.columns(rows)
+        seen = self.events.columns(rows)
         if last:  # The columns hold the events of all devices.
             self.events.clear()
-        marks = find_marks(seen.time, note, list(self.events.notes), annotations, number)
+        marks = find_marks(seen.time, annotations, number)
         private = private_segments(segments)
         notes = self._notes(rows, seen) | private_note(private)
         plain, pages, blocks = self._segments(segments)
@@ -235,7 +235,6 @@ class _Reader:
                 device=max(0, number),
                 settings=settings,
                 tags=tags,
-                marked_by=marks.by,
                 private=private,
             )
         except ProfileError as error:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pgmo.errors import FileError
-from pgmo.profiler.importers.formats import read_file, read_trace
+from pgmo.profiler.importers.formats import read_file
 from pgmo.profiler.profile import Profile
 from tests.unit.profiler.importers.snapshots import Device, save, snapshot, train
 
@@ -44,7 +44,7 @@ def test_cupy_lines(written):
     assert first.trace.before == 1  # the block whose request is not in the file
     assert first.notes["other lines"] == "1, ignored"
     assert (second.device, second.trace.requests) == ("cuda:1", 1)
-    assert [trace.device for trace in read_trace(written(CUPY), 1)] == [1]
+    assert [own.trace.device for own in read_file(written(CUPY), 1)] == [1]
     with pytest.raises(FileError, match="no events of device 7; choose from 0, 1"):
         read_file(written(CUPY), 7)
 
@@ -110,8 +110,6 @@ def test_tables_keep_which_blocks_are_alive_together(written):
     assert np.array_equal(
         (table.start[:, None] < table.end) & (table.start < table.end[:, None]), meet
     )
-    with pytest.raises(FileError, match="which is not a trace"):
-        read_trace(written(text, "blocks.csv"))
 
 
 def test_snapshots_are_detected_by_content(tmp_path):

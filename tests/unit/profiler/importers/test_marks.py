@@ -1,7 +1,6 @@
-"""Tests of the beginnings of iterations, as annotations and metadata mark them."""
+"""Tests of the beginnings of iterations, as annotations mark them."""
 
 import numpy as np
-import pytest
 
 from pgmo.profiler.importers.marks import find_marks
 
@@ -13,7 +12,7 @@ def annotation(name, stage, at, device=0):
 
 
 def rows(*annotations):
-    return find_marks(TIME, np.zeros(len(TIME), np.int32), [""], annotations, 0).rows
+    return find_marks(TIME, annotations, 0).rows
 
 
 def test_the_end_of_an_optimizer_step_begins_the_next_iteration():
@@ -30,19 +29,3 @@ def test_of_several_optimizers_the_one_that_steps_least_counts():
 def test_other_devices_and_what_was_before_do_not_count():
     name = "Optimizer.step#SGD.step"
     assert rows(annotation(name, "END", 50, device=1), annotation(name, "END", 5)) == ()
-
-
-@pytest.mark.parametrize(
-    ("notes", "expected"),
-    [
-        (["step 1", "step 2", "step 3"], (0, 2, 4)),
-        (["epoch 0 step 8", "epoch 0 step 9", "epoch 1 step 0"], (0, 2, 4)),
-        (["step 1", "evaluation", "step 2"], (0, 4)),
-        (["step 1", "step 5", "step 2"], ()),
-        (["first", "second", "third"], ()),
-        (["step 1", "step 1", "step 1"], ()),
-    ],
-)
-def test_metadata_with_numbers_that_go_up(notes, expected):
-    note = np.array([0, 0, 1, 1, 2, 2], np.int32)
-    assert find_marks(np.arange(6), note, notes, [], 0).rows == expected

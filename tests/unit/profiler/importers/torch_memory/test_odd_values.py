@@ -76,7 +76,6 @@ def test_a_frame_without_a_line_keeps_its_file_and_function(tmp_path):
             ((1, 2), 3),
             "1 event left out (the action is ((1, 2), 3), which is not a string)",
         ),
-        ("user_metadata", ((), ()), "1 note read without the value (it is ((), ()), which is"),
         ("time_us", "late", "1 time read without the value (it is 'late')"),
         ("time_us", NO_LINE, "1 time read without the value"),
         ("frames", 7, "1 stack read without the value (it is 7, which is not a list of frames)"),
