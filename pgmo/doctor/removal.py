@@ -11,14 +11,12 @@ from typing import Any
 from pgmo.errors import FileError
 from pgmo.files.cache_folder import DistrustError, cache_directory, open_folder
 
-KINDS = ("adapters", "contexts", "steps")
-"""Folders whose files may be removed at any time: compiled adapters, measured contexts, and steps
-of `pgmo.recompute` that earlier versions stored."""
+KINDS = ("adapters", "contexts")
+"""Folders whose files may be removed at any time: compiled adapters and measured contexts."""
 
 _OURS = {
     "adapters": re.compile(r".+-[0-9a-f]{16}\.(?:so|lock|tmp)|\..+\.[0-9a-f]{12}\.partial"),
     "contexts": re.compile(r"contexts\.json|\..+\.[0-9a-f]{12}\.partial"),
-    "steps": re.compile(r"[0-9a-f]{40}\.step|\..+\.[0-9a-f]{12}\.partial"),
 }
 """Patterns of pgmo's own file names in the folders of `KINDS`. `PGMO_CACHE_DIR` may be a folder
 with other `adapters`, for example of LoRA."""

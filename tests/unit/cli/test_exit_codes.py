@@ -162,7 +162,7 @@ def test_a_wrong_value_is_2_and_changes_no_file(arguments, folder, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["doctor", "--clear", "steps", "--fix"], "cannot be combined with --fix"),
+        (["doctor", "--clear", "contexts", "--fix"], "cannot be combined with --fix"),
         (["stats", PLAN, "--blocks"], "need a profile"),
         (["export", "table.csv", "--to", "profile", "--device", "1"], "blocks without devices"),
         (["share", "--status", "--linger", "1"], "leave out the command, --log and --linger"),

@@ -6,16 +6,16 @@ from pgmo.cli.main import main
 from pgmo.doctor.removal import clear, remove_unusable_adapters
 from pgmo.errors import FileError
 
-ADAPTER, STEP = "torch_cpu-2.13.0+cpu-0123456789abcdef.so", f"{'3f' * 20}.step"
+ADAPTER, CONTEXTS = "torch_cpu-2.13.0+cpu-0123456789abcdef.so", "contexts.json"
 
 
 @pytest.fixture
 def cache(tmp_path, monkeypatch):
-    """Return a cache with an adapter, a step, a running session, and a file of a user."""
+    """Return a cache with an adapter, contexts, a running session, and a file of a user."""
     root = tmp_path / "cache"
     for kind, name, size in (
         ("adapters", ADAPTER, 100),
-        ("steps", STEP, 20),
+        ("contexts", CONTEXTS, 20),
         ("running", "1.json", 3),
     ):
         (root / kind).mkdir(parents=True)
@@ -26,7 +26,7 @@ def cache(tmp_path, monkeypatch):
 
 
 def test_one_kind_is_cleared_and_nothing_else(cache):
-    assert main(["doctor", "--clear", "steps"]) == 0
+    assert main(["doctor", "--clear", "contexts"]) == 0
     assert sorted(path.name for path in cache.iterdir()) == ["adapters", "mine.txt", "running"]
 
 
@@ -34,24 +34,23 @@ def test_all_kinds_of_cached_files_are_cleared(cache, capsys):
     assert main(["doctor", "--clear"]) == 0
     assert sorted(path.name for path in cache.iterdir()) == ["mine.txt", "running"]
     assert "removed 1 files, 100 B" in capsys.readouterr().out
-    assert [one.files for one in clear()] == [0, 0, 0]
+    assert [one.files for one in clear()] == [0, 0]
 
 
 def test_files_of_a_project_with_folders_of_these_names_stay(cache):
     mine = [
         cache / folder / name
-        for folder in ("adapters", "contexts", "steps")
-        for name in ("adapter_model.safetensors", "mine.so", "1.step", ".hidden", "a.lock")
+        for folder in ("adapters", "contexts")
+        for name in ("adapter_model.safetensors", "mine.so", ".hidden", "a.lock")
     ]
-    (cache / "contexts").mkdir()
     for path in mine:
         path.touch()
     left = cache / "adapters" / f".{ADAPTER}.0123456789ab.partial"
     left.touch()
-    assert [one.files for one in clear()] == [2, 0, 1]
+    assert [one.files for one in clear()] == [2, 1]
     assert all(path.exists() for path in mine)
     assert not left.exists()
-    assert [one.files for one in clear()] == [0, 0, 0]
+    assert [one.files for one in clear()] == [0, 0]
 
 
 def test_adapters_are_recognized_by_their_names(tmp_path, monkeypatch):
@@ -64,7 +63,7 @@ def test_adapters_are_recognized_by_their_names(tmp_path, monkeypatch):
     path = adapter_path(cpu_source())
     path.parent.mkdir()
     path.touch()
-    assert [one.files for one in clear()] == [1, 0, 0]
+    assert [one.files for one in clear()] == [1, 0]
     assert not any(tmp_path.rglob("*.*"))
 
 
@@ -77,12 +76,12 @@ def test_an_empty_cache_goes_altogether(tmp_path, monkeypatch):
 
 def test_the_target_of_a_linked_folder_is_left_alone(cache, tmp_path, capsys):
     other = tmp_path / "other"
-    (cache / "steps").rename(other)
-    (cache / "steps").symlink_to(other)
+    (cache / "contexts").rename(other)
+    (cache / "contexts").symlink_to(other)
     with pytest.raises(FileError, match="was not removed"):
         clear()
-    assert (other / STEP).exists()
-    assert main(["doctor", "--clear", "steps"]) == 1
+    assert (other / CONTEXTS).exists()
+    assert main(["doctor", "--clear", "contexts"]) == 1
 
 
 def test_links_in_it_go_and_their_targets_stay(cache):
