@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pgmo.cli.after_script import add_script, check_arguments
-from pgmo.cli.targets import check_targets, refuse_our_suffix
+from pgmo.cli.targets import check_number, check_targets, refuse_our_suffix
 from pgmo.errors import OptionError
 from pgmo.runner.program import Program
 from pgmo.share.address import PRIORITY, VARIABLE, default_address
@@ -205,8 +205,7 @@ def _share(arguments: argparse.Namespace) -> None:
     from pgmo.share.starting import ensure_broker
 
     priority = arguments.priority or 0
-    if abs(priority) > MOST_PRIORITY:
-        raise OptionError(f"--priority is {priority}; give a whole number from -8 to 8")
+    check_number("--priority", priority, -MOST_PRIORITY, MOST_PRIORITY)
     address = Path(os.environ.get(VARIABLE) or default_address())
     ensure_broker(address)
     os.environ[VARIABLE] = str(address)

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from pgmo.cli.exit_codes import shell_code
+from pgmo.cli.targets import check_number
 from pgmo.cli.terminal.output import print_json
 from pgmo.errors import OptionError, ShareError
 from pgmo.share.address import PRIORITY, VARIABLE, default_address
@@ -189,9 +190,7 @@ def _rules(arguments: argparse.Namespace) -> Rules:
         value = getattr(arguments, name)
         if value is not None and not 0 < value < float("inf"):
             raise OptionError(f"--{name} is {value:g}; give a number of seconds above 0")
-    if arguments.lanes < 1:
-        raise OptionError(f"--lanes is {arguments.lanes}; give 1 or more")
-    if abs(arguments.priority) > MOST_PRIORITY:
-        raise OptionError(f"--priority is {arguments.priority}; give a whole number from -8 to 8")
+    check_number("--lanes", arguments.lanes, 1)
+    check_number("--priority", arguments.priority, -MOST_PRIORITY, MOST_PRIORITY)
     total = None if arguments.card_bytes is None else parse_bytes(arguments.card_bytes)
     return Rules(arguments.deadline, arguments.patience, arguments.lanes, total)
