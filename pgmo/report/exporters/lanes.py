@@ -5,8 +5,8 @@ from heapq import heappush, heapreplace
 import numpy as np
 from numpy.typing import NDArray
 
-from pgmo.packing.plan import UNPLANNED, Plan
-from pgmo.profiler.profile import NEVER, Profile
+from pgmo.packing.plan import Plan
+from pgmo.profiler.profile import NEVER
 
 MOST_LANES = 1000
 """Maximum number of addresses with separate lanes. More lanes make viewers slow."""
@@ -60,22 +60,17 @@ def in_one_turn(start: _Column, end: _Column, ticks: int) -> tuple[_Column, _Col
     return np.concatenate(begins), np.concatenate(ends), np.concatenate(of)
 
 
-def slots_in_one_turn(
-    source: Profile | Plan, rows: _Column
-) -> tuple[_Column, _Column, _Column, _Column]:
+def slots_in_one_turn(plan: Plan, rows: _Column) -> tuple[_Column, _Column, _Column, _Column]:
     """Return begin, end, row and offset of each time in an iteration in which a slot is occupied.
 
     A block with two slots occupies both slots during the whole iteration.
-    The offsets of a profile are `UNPLANNED`.
     """
-    ticks, start = source.ticks, source.start[rows]
-    end = np.where(source.end[rows] == NEVER, ticks, source.end[rows])
-    twice = np.flatnonzero((end - start > ticks) & ~source.shared[rows])
+    ticks, start = plan.ticks, plan.start[rows]
+    end = np.where(plan.end[rows] == NEVER, ticks, plan.end[rows])
+    twice = np.flatnonzero((end - start > ticks) & ~plan.shared[rows])
     start[twice], end[twice] = 0, ticks
     begin, end, of = in_one_turn(start, end, ticks)
     row = np.concatenate([rows[of], rows[twice]])
-    offset = np.full(len(row), UNPLANNED)
-    if isinstance(source, Plan):
-        offset = np.concatenate([source.offset[rows[of]], source.alternate[rows[twice]]])
+    offset = np.concatenate([plan.offset[rows[of]], plan.alternate[rows[twice]]])
     begin = np.concatenate([begin, np.zeros_like(twice)])
     return begin, np.concatenate([end, np.full_like(twice, ticks)]), row, offset
