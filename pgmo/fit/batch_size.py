@@ -25,7 +25,6 @@ def planned(
     most: int | None = None,
     effective: int | None = None,
     card: str | Card | None = None,
-    values: tuple[int, ...] = (),
 ) -> tuple[int, int]:
     """Return a micro-batch with which the running script fits, and the accumulation steps.
 
@@ -33,7 +32,6 @@ def planned(
         most: upper limit of the batch.
         effective: samples of one optimizer step.
         card: card to plan for; by default the free memory of the current device.
-        values: batches to rehearse, from which larger ones are predicted; by default 2 and 4.
 
     Returns:
         Micro-batch in samples, and number of accumulation steps. With `effective`, their product is
@@ -56,7 +54,7 @@ def planned(
     chosen = current_card() if card is None else find(card)
     job = Job(running_command(), variable=VARIABLE)
     limit = LIMIT if most is None else most
-    answer = ask(job, chosen, Question(values=values, ways=(serving_way(),), limit=limit))
+    answer = ask(job, chosen, Question(ways=(serving_way(),), limit=limit))
     if not answer.batch:
         raise RehearsalError(answer.sentence)
     return accumulate(effective, answer.batch) if effective is not None else (answer.batch, 1)

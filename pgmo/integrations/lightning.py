@@ -80,9 +80,6 @@ class PgmoCallback(_Callback):
         """The session, with summary, profile and plan; None before training begins."""
         return self._hook.session
 
-    def _repr_html_(self) -> str:
-        return self._hook.html(type(self).__name__)
-
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         """Open the session. If that is impossible, warn."""
         strategy = type(trainer.strategy).__name__

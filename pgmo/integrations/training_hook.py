@@ -3,7 +3,6 @@
 import os
 import sys
 from contextlib import ExitStack
-from html import escape
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -69,13 +68,6 @@ class TrainingHook:
         if saved:
             return str(saved[-1] if world() is None else saved[-1].parent)
         return os.fspath(given) if isinstance(given, str | os.PathLike) else None
-
-    def html(self, name: str) -> str:
-        """Return a callback's display in notebooks, as HTML; `name` is the callback's name."""
-        if self.session is not None:
-            return self.session._repr_html_()
-        state = "not used in this training" if self._refused else "training has not begun"
-        return f"<div><b>{escape(name)}</b>: {state}</div>"
 
     def remember(self, path: str | None) -> None:
         """Start with the plan of a checkpoint, unless a plan was given or the file is missing."""

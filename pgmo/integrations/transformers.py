@@ -73,9 +73,6 @@ class PgmoTrainerCallback(_Callback):
     def plan_path(self, path: str | None) -> None:
         self._hook.remember(path)  # the trainer sets this when it loads a checkpoint
 
-    def _repr_html_(self) -> str:
-        return self._hook.html(type(self).__name__)
-
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Open the session. If that is impossible, warn."""
         reason = _unsupported(args)
