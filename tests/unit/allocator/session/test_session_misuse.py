@@ -75,7 +75,7 @@ def test_loop_that_allocates_nothing(adapter):
         ("device", "tpu", "not supported"),
         ("plan", 3, "neither a Plan nor the path"),
         ("model_name", "../x", "cannot be part of a file's name"),
-        ("framework", ("torch", "cupy"), "open one of each"),
+        ("framework", ("torch", "cupy"), "is not one of torch, cupy"),
     ],
 )
 def test_bad_options(adapter, option, value, message):
