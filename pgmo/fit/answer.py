@@ -52,8 +52,6 @@ class Answer:
         alternatives: other ways to train the same model; the unchanged script is first.
         cards: results for the other cards of the question.
         forecast: predicted time on this card; None if it is unknown.
-        curve: rows of four numbers: a value, and the bytes of the card that the job takes with
-            "default", "expandable" and "pgmo".
         missed: evaluations, checkpoints and replacements of parameters that no rehearsal ran; their
             memory is unknown. See `pgmo.fit.observer.sites`.
         growing: growth of live memory from step to step; None if it is too small to matter.
@@ -75,7 +73,6 @@ class Answer:
     alternatives: tuple[Alternative, ...] = ()
     cards: tuple[CardRow, ...] = ()
     forecast: Forecast | None = None
-    curve: tuple[tuple[int, int, int, int], ...] = ()
     missed: tuple[str, ...] = ()
     growing: GrowingJob | None = None
     pinned: int = 0
@@ -234,7 +231,6 @@ class Answer:
             "alternatives": [vars(one) for one in self.alternatives],
             "cards": [one.as_json() for one in self.cards],
             "forecast": vars(self.forecast) if self.forecast else None,
-            "curve": [list(one) for one in self.curve],
             "missed": list(self.missed),
             "growing": self.growing.as_json() if self.growing else None,
             "pinned": self.pinned,

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from pgmo.cards import Card
-from pgmo.errors import ProfileError
 from pgmo.fit.answer import NAMES, Answer
 from pgmo.fit.evidence import Evidence, Job, collect
 from pgmo.fit.largest import (
@@ -28,9 +27,6 @@ from pgmo.fit.what_if.timing import TimedStep, forecast
 from pgmo.rehearsal.environment import WAYS, Way
 from pgmo.rehearsal.library import find_torch_build
 from pgmo.report.findings.attribution import Holder, find_peak
-
-POINTS = 12
-"""Maximum number of evenly spaced values on the curve of bytes; the answer's value is added."""
 
 
 @dataclass(frozen=True)
@@ -197,7 +193,6 @@ class _Inquiry:
             largest=tuple(largest),
             effective=question.effective,
             growing=growing,
-            curve=_curve(done.law, value),
         )
 
     def _largest_with(self, change: str, plain: Law) -> Largest:
@@ -284,18 +279,3 @@ def _holders(evidence: Sequence[Evidence]) -> dict[str, tuple[Holder, ...]]:
         return {}
     peak = find_peak(steady[-1], top=8)
     return {"module": peak.modules, "op": peak.operators, "phase": peak.phases}
-
-
-def _curve(law: Law, value: int) -> tuple[tuple[int, int, int, int], ...]:
-    """Return the rows of `Answer.curve`, up to 1.5 times `value`, but at least up to 4."""
-    most = max(4, value + value // 2)
-    values = sorted({max(1, round(most * one / POINTS)) for one in range(1, POINTS + 1)} | {value})
-    rows = []
-    for one in values:
-        try:
-            need = law.need(one)
-        except ProfileError:
-            continue
-        totals = [need.total(way) for way in WAYS]
-        rows.append((one, totals[0], totals[1], totals[2]))
-    return tuple(rows)

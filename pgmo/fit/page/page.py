@@ -7,7 +7,6 @@ from pathlib import Path
 from pgmo.cards import Card
 from pgmo.fit.answer import NAMES, Answer
 from pgmo.fit.laws.need import CATEGORIES
-from pgmo.fit.page.curve import curve
 from pgmo.fit.page.tables import alternatives, cards, holders, table
 from pgmo.fit.rows import batch_rows
 from pgmo.fit.two_values import BatchTable
@@ -25,7 +24,6 @@ def page(answer: Answer) -> str:
         _figures(answer),
         _section(f"Memory of the card{at}", _bars(answer)),
         _section("What is alive at the peak", _categories(answer)),
-        _section(f"The peak by {answer.option}", curve(answer)),
         _section("What holds memory at an iteration's peak", holders(answer)),
         _section("What else would help", alternatives(answer)),
         _section("Other cards", cards(answer)),

@@ -9,7 +9,7 @@ import pytest
 from pgmo.fit.page.page import page
 from tests.unit.fit.answers import answer
 
-VOID = {"meta", "line", "circle", "polyline", "br"}
+VOID = {"meta", "br"}
 
 
 class Nesting(HTMLParser):
@@ -57,15 +57,12 @@ def test_it_says_what_the_answer_says(monkeypatch: pytest.MonkeyPatch, text: str
         assert f"<td>{one.name}</td>" in text
     for row in found.cards:
         assert f"<td>{row.card.name}</td>" in text
-    assert text.count("<polyline") == 3
-    assert text.count("<circle") == len(found.largest)
 
 
 def test_a_plain_answer_leaves_out_what_was_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     text = page(answer(monkeypatch, value=4))
     assert "Other cards" not in text
     assert "What else would help" not in text
-    assert "The peak by" not in text
     assert "What is alive at the peak" in text
 
 
