@@ -97,6 +97,12 @@ if not TYPE_CHECKING:  # With this function, type checkers would accept every na
     def __getattr__(name: str) -> object:
         home = _HOMES.get(name)
         if home is None:
+            from pgmo.removed import GONE, NAMES
+
+            if name in GONE:
+                raise ImportError(f"pgmo.{name} was removed: {GONE[name]}")
+            if name in NAMES:  # `from pgmo import` would drop the text of an AttributeError.
+                raise ImportError(f"pgmo.{name} has moved: from {NAMES[name]} import {name}")
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         found = getattr(importlib.import_module(home), name)
         globals()[name] = found  # Later accesses bypass this function.

@@ -2,7 +2,7 @@
 
 import functools
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import ParamSpec, TypedDict, TypeVar, Unpack, overload
 
 from pgmo.allocator.adapters.adapter import Adapter
@@ -12,6 +12,7 @@ from pgmo.allocator.session.options import Options
 from pgmo.allocator.session.session import Session
 from pgmo.errors import OptionError
 from pgmo.packing.plan import Plan
+from pgmo.removed import check_options
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -35,12 +36,6 @@ class OptionFields(CommonFields, total=False):
 
     plan: Plan | str | os.PathLike[str] | None
     framework: str
-
-
-def check_options(given: Iterable[str], known: list[str], owner: str) -> None:
-    """Raise `OptionError` for an option that `owner` lacks."""
-    for option in sorted(set(given).difference(known)):
-        raise OptionError(f"there is no option {option!r}; {owner} has {', '.join(known)}")
 
 
 def _find_adapter(chosen: Options) -> Adapter:

@@ -6,6 +6,8 @@ import argparse
 import sys
 from itertools import pairwise
 
+from pgmo.removed import COMMANDS, MAIN_OPTIONS
+
 TYPE_CHECKING = False  # as in pgmo/__init__.py: typing takes long to import
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -30,6 +32,9 @@ class ForgivingParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Print usage and message on stderr, with `--json` also JSON on stdout, and exit with 2."""
+        gone = next((one for one in self._asked[:1] if one in MAIN_OPTIONS), "")
+        if gone:
+            message = f"`pgmo {gone}` was removed: {MAIN_OPTIONS[gone]}"
         # After a program's name, options may be the program's.
         passes_on = any(action.nargs == argparse.REMAINDER for action in self._actions)
         if "did you mean" not in message and not passes_on:
@@ -58,6 +63,9 @@ class ForgivingParser(argparse.ArgumentParser):
         try:
             super()._check_value(action, value)
         except argparse.ArgumentError as error:
+            if action.dest == "command" and value in COMMANDS:
+                error.message = f"`pgmo {value}` was removed: {COMMANDS[value]}"
+                raise
             near = nearest(str(value), map(str, action.choices or ()))
             if near:
                 wrong = f"invalid choice: {value!r}"

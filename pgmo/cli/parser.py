@@ -8,6 +8,7 @@ import os
 
 from pgmo.cli.catalog import COMMANDS, STAGES, module_of, summary_of
 from pgmo.cli.forgiving import ForgivingParser
+from pgmo.removed import COMMAND_OPTIONS
 from pgmo.version import __version__
 
 TYPE_CHECKING = False  # as in pgmo/__init__.py: importing typing takes long
@@ -54,6 +55,12 @@ class CommandParser(ForgivingParser):
         self.fill()
         parsed, unknown = super().parse_known_args(args, namespace)
         if unknown:  # the main parser would show another usage
+            command = self.prog.removeprefix("pgmo").strip()
+            for word in unknown:
+                option = word.partition("=")[0]
+                if (command, option) in COMMAND_OPTIONS:
+                    hint = COMMAND_OPTIONS[command, option]
+                    self.error(f"`pgmo {command} {option}` was removed: {hint}")
             near = self.nearest_options(unknown)
             meant = f"; did you mean {', '.join(near)}?" if near else ""
             self.error(f"unrecognized arguments: {' '.join(unknown)}{meant}")

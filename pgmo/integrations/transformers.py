@@ -55,6 +55,7 @@ class PgmoTrainerCallback(_Callback):
 
     def __init__(self, **options: Any) -> None:
         super().__init__()
+        options.pop("profile_iterations", None)  # an option in checkpoints of earlier versions
         save = options.get("save")
         self._arguments = {"save": save and str(save)}
         self._hook = TrainingHook(**options)

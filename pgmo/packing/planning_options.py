@@ -6,6 +6,7 @@ from typing import TypedDict
 
 import numpy as np
 
+from pgmo import removed
 from pgmo.errors import OptionError
 from pgmo.packing.solving import cp_sat
 from pgmo.packing.solving.improver import IMPROVERS
@@ -53,8 +54,9 @@ class PlanningOptions:
 
     def __post_init__(self) -> None:
         if self.solver not in SOLVERS:
+            was = "; it was removed" if self.solver in removed.SOLVERS else ""
             raise OptionError(
-                f"no solver is called {self.solver!r}; choose one of {', '.join(SOLVERS)}"
+                f"no solver is called {self.solver!r}{was}; choose one of {', '.join(SOLVERS)}"
             )
         if self.solver == "cp-sat":
             cp_sat.require()

@@ -12,10 +12,12 @@ from typing import Any, TypeVar
 import torch
 from torch import nn
 
+from pgmo.callable_package import refuse_removed
 from pgmo.errors import BudgetError, OptionError
 from pgmo.recompute.apply import RecomputeOptions, call_of, planned, settle_state
 from pgmo.recompute.outcome import RecomputePlan
 from pgmo.recompute.planners.shapes import Shapes
+from pgmo.removed import RECOMPUTE
 
 M = TypeVar("M", bound=nn.Module)
 
@@ -56,6 +58,7 @@ def largest(
         raise OptionError(f"start is {start}; a batch has one sample or more")
     if options.get("card") is None:
         raise OptionError('give a card, such as card="RTX 4090" or card="16GiB"')
+    refuse_removed(options, RECOMPUTE)
     search = _Search(model, inputs, RecomputeOptions(**options))
     batch = search.run(start)
     made, plan = search.best(batch)

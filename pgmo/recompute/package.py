@@ -4,6 +4,7 @@ import sys
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from pgmo.callable_package import CallablePackage
+from pgmo.removed import RECOMPUTE
 
 if TYPE_CHECKING:
     from pgmo.recompute.apply import recompute as _recompute
@@ -15,6 +16,7 @@ class RecomputePackage(CallablePackage):
     """Type of the module `pgmo.recompute`, which imports torch at the first use of an attribute."""
 
     _calls = ("pgmo.recompute.apply", "recompute")
+    _removed = RECOMPUTE
     _homes: ClassVar = {
         "backend": "pgmo.recompute.runtime.compiled",
         "largest": "pgmo.recompute.largest_batch",

@@ -6,12 +6,13 @@ import weakref
 from collections.abc import Iterable
 from typing import Any, TypeVar, Unpack
 
-from pgmo.allocator.optimize import CommonFields, check_options
+from pgmo.allocator.optimize import CommonFields
 from pgmo.allocator.session.options import Options
 from pgmo.allocator.session.session import Session
 from pgmo.allocator.session.threads.boundary import when_free
 from pgmo.errors import OptionError
 from pgmo.locks import new_lock
+from pgmo.removed import check_options
 from pgmo.serving import interception
 from pgmo.serving.devices import Devices
 from pgmo.serving.service import Leave, Service

@@ -11,7 +11,7 @@ from pgmo.cli.parser import build_parser, parsers_of
 
 ROOT = Path(__file__).parents[2]
 
-HISTORY = ("changelog.md", "options.md")
+HISTORY = ("removed.py", "changelog.md", "options.md")
 """Files that name removed commands and options."""
 
 QUOTED = re.compile(r"`(?:\$ )?pgmo ([a-z]+)((?: [^`]*)?)`")

@@ -1,4 +1,5 @@
 import ast
+import importlib
 import subprocess
 import sys
 from pathlib import Path
@@ -6,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import pgmo
+from pgmo import removed
 
 HEAVY = {"numpy", "torch", "cupy", "ortools", "rich", "pgmo._core"}
 
@@ -45,6 +47,19 @@ def test_type_checkers_and_python_agree_on_where_names_come_from():
     }
     assert documented == pgmo._HOMES
     assert set(documented) <= set(pgmo.__all__)
+
+
+def test_names_that_have_moved_say_where_they_are():
+    with pytest.raises(ImportError, match=r"has moved: from pgmo\.errors import OptionError"):
+        _ = pgmo.OptionError
+    with pytest.raises(ImportError, match=r"has moved: from pgmo\.packing\.problem import"):
+        from pgmo import Problem  # noqa: F401
+    for name, home in removed.NAMES.items():
+        assert hasattr(importlib.import_module(home), name)
+    with pytest.raises(ImportError, match=r"extrapolate was removed: pgmo\.fit\(\) finds"):
+        _ = pgmo.extrapolate
+    with pytest.raises(ImportError, match=r"load_ipython_extension was removed: put `with pgmo"):
+        pgmo.load_ipython_extension(None)  # as `%load_ext pgmo` does
 
 
 def test_other_names_are_refused_as_usual():

@@ -2,6 +2,7 @@
 
 import re
 
+from pgmo import removed
 from pgmo.errors import OptionError
 
 FRAMEWORKS = ("torch", "cupy")
@@ -13,6 +14,8 @@ def check_framework(framework: str, device: object) -> None:
     """Raise `OptionError` if a framework or a device is not supported."""
     if not _DEVICE.fullmatch(str(device)):
         raise OptionError(f"device={device!r} is not supported; use 'cpu', 'cuda' or 'cuda:0'")
+    if isinstance(framework, tuple | list):
+        raise OptionError(f"framework={framework!r}: {removed.FRAMEWORKS}")
     if framework not in FRAMEWORKS:
         raise OptionError(f"framework={framework!r} is not one of {', '.join(FRAMEWORKS)}")
     if framework == "cupy" and str(device) == "cpu":
@@ -23,6 +26,6 @@ def check_managed(framework: str) -> None:
     """Raise `OptionError` for CuPy, which has its own unified memory."""
     if framework == "cupy":
         raise OptionError(
-            "framework='cupy' has no unified memory of pgmo; use CuPy's own: cupy.cuda."
+            "unified memory for framework='cupy' was removed; use CuPy's own: cupy.cuda."
             "set_allocator(cupy.cuda.MemoryPool(cupy.cuda.malloc_managed).malloc)"
         )

@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
-from typing import ParamSpec, Self, TypeVar
+from typing import NoReturn, ParamSpec, Self, TypeVar
 
 from pgmo.allocator.adapters.adapter import Adapter
 from pgmo.allocator.adapters.find import adapter_of
@@ -278,6 +278,13 @@ class Session(SessionReport):
             raise SessionError("session.resume() was called, but the session has not been opened")
         with exclusive(), uninterrupted():
             self._known.sleeping.resume(released)
+
+    def stage(self, *_: object, **_options: object) -> NoReturn:
+        """Raise a SessionError that names `pgmo.phase`, which has replaced this method."""
+        raise SessionError(
+            "session.stage() was removed: use `with pgmo.phase(name, asleep=[...]):`, which "
+            "restores memory at the beginning of the phase that needs it"
+        )
 
     @property
     def asleep(self) -> int:

@@ -1,6 +1,7 @@
 """Import of a file, whose format is detected from its content and suffix."""
 
 import os
+import re
 from pathlib import Path
 
 from pgmo.errors import FileError
@@ -19,6 +20,7 @@ _KNOWN = (
     "a PyTorch memory snapshot (pickle), the lines of CuPy's DebugPrintHook, an RMM log (CSV) or a "
     "table id,lower,upper,size (CSV)"
 )
+_PPROF = re.compile(rb"\n[\x02-\x16]\x08")  # A message of 2 to 22 bytes: pprof's `sample_type`.
 
 
 def read_file(path: str | os.PathLike[str], device: int | None = None) -> list[Imported]:
@@ -33,6 +35,11 @@ def read_file(path: str | os.PathLike[str], device: int | None = None) -> list[I
         raise FileError(f"{path}: is empty; save it again")
     if beginning[:1] == b"\x80" or path.suffix.lower() in _PICKLES:
         return read_torch_snapshot(path, device)
+    if _PPROF.match(beginning):
+        raise FileError(
+            f"{path}: begins like a profile in pprof's format, as JAX writes, which pgmo no longer "
+            "imports; open the file with pprof"
+        )
     if beginning[:2] == b"PK":
         raise FileError(
             f"{path}: begins like a zip archive: a profile of pgmo needs no import, and a file of "

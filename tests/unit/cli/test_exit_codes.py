@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+from pgmo import removed
 from pgmo.cli.catalog import COMMANDS
 from pgmo.cli.main import main
 from pgmo.cli.parser import build_parser, parsers_of
@@ -265,6 +266,22 @@ def test_misspelled_words_get_a_suggestion(arguments, meant, capsys):
     said = capsys.readouterr().err
     assert meant in said
     assert said.startswith(f"usage: pgmo {arguments[0] if arguments[0] in COMMANDS else '['}")
+
+
+@pytest.mark.parametrize(
+    ("word", "instead"), [*removed.COMMANDS.items(), *removed.MAIN_OPTIONS.items()]
+)
+def test_a_command_or_option_of_pgmo_that_is_gone_says_what_to_use(word, instead, capsys):
+    assert code_of([word, "x"]) == 2
+    assert f"`pgmo {word}` was removed: {instead}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("command", "option"), removed.COMMAND_OPTIONS)
+def test_an_option_that_is_gone_says_what_to_use(command, option, folder, capsys):
+    needed = ["--to", "csv"] if command == "export" else []
+    assert code_of([command, f"{option}=3", *needed, *WRONG[command][0]]) == 2
+    instead = removed.COMMAND_OPTIONS[command, option]
+    assert f"`pgmo {command} {option}` was removed: {instead}" in capsys.readouterr().err
 
 
 def test_nothing_is_guessed_from_afar_or_from_a_scripts_options(capsys):

@@ -153,6 +153,8 @@ def test_unknown_solvers_are_refused_with_the_names_of_the_known(blocks):
         plan(profile, solver="simplex")
     assert isinstance(caught.value, PgmoError)
     assert all(name in str(caught.value) for name in SOLVERS)
+    with pytest.raises(OptionError, match="'first-fit-size'; it was removed; choose one of auto"):
+        plan(profile, solver="first-fit-size")
 
 
 @pytest.mark.parametrize("alignment", [0, -64, 1.5])

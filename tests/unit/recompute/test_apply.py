@@ -50,6 +50,8 @@ def test_inputs_are_a_tuple_or_by_name_or_one():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        ({"costs": "measured"}, "no option 'costs'; it was removed: leave it out"),
+        ({"counts": "all"}, "no option 'counts'; it was removed: subtract plan.resident"),
         ({"planner": "oracle"}, "planner is 'oracle'; give a function"),
         ({"budget": "much"}, "cannot read 'much'"),
         ({"budget": 1.5}, "a share of the peak must be above 0"),

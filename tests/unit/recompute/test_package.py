@@ -12,6 +12,8 @@ def test_the_package_is_a_function_with_names():
     assert pgmo.recompute is sys.modules["pgmo.recompute"]
     assert {"backend", "largest"} <= set(dir(pgmo.recompute))
     assert pgmo.recompute.largest.__module__ == "pgmo.recompute.largest_batch"
+    with pytest.raises(AttributeError, match=r"segments'; it was removed: put torch"):
+        _ = pgmo.recompute.segments
     with pytest.raises(AttributeError, match=r"'pgmo.recompute' has no attribute 'remember'"):
         _ = pgmo.recompute.remember
 

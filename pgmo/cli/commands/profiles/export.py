@@ -23,6 +23,7 @@ from pgmo.cli.targets import check_number, check_suffix, check_targets, next_to,
 from pgmo.cli.terminal.output import as_command, print_json, print_wrote
 from pgmo.errors import OptionError
 from pgmo.files.replacement import replace_file
+from pgmo.removed import FORMATS
 from pgmo.terminal import print_message
 
 if TYPE_CHECKING:
@@ -41,7 +42,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `pgmo export`."""
     parser.add_argument("file", metavar="FILE", help="a profile, plan, snapshot, log or table")
     parser.add_argument(
-        "--to", required=True, choices=tuple(_SUFFIXES), help="the format", dest="format"
+        "--to",
+        required=True,
+        type=_format,
+        choices=tuple(_SUFFIXES),
+        help="the format",
+        dest="format",
     )
     parser.add_argument(
         "-o",
@@ -73,6 +79,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-1 is everything before it; without marks, iterations are the runs of requests that "
         "repeat, even if they look like a loop over layers",
     )
+
+
+def _format(name: str) -> str:
+    """Return `name`; raise ArgumentTypeError if this format was removed."""
+    hint = FORMATS.get(name)
+    if hint:
+        raise argparse.ArgumentTypeError(f"the format {name} was removed; {hint}")
+    return name
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 from pgmo.cli.source import is_table, read_profile
 from pgmo.cli.targets import check_number, check_suffix, check_targets
 from pgmo.cli.terminal.output import as_command, print_json, print_wrote
-from pgmo.errors import FileError
+from pgmo.errors import FileError, OptionError
+from pgmo.removed import TABLES
 from pgmo.terminal import print_message
 
 if TYPE_CHECKING:
@@ -147,9 +148,12 @@ def _target(source: Path, is_profile: bool, arguments: argparse.Namespace) -> Pa
     if not arguments.output and not is_profile:
         return None
     target = Path(arguments.output or source.with_suffix(".pgmoplan"))
+    is_csv = target.suffix.lower() == _CSV
+    if is_profile and is_csv:
+        raise OptionError(f"{target}: {TABLES}")
     if is_profile:
         check_suffix(target, ".pgmoplan")
-    elif target.suffix.lower() != _CSV:
+    elif not is_csv:
         check_suffix(target, ".pgmoplan", _CSV)
     check_targets([target], force=arguments.force, sources=[source])
     return target

@@ -11,7 +11,7 @@ from pgmo.errors import OptionError
     [
         ({"device": "cpu"}, "unified memory is for CUDA devices"),
         ({"device": "mps"}, "device='mps' is not supported"),
-        ({"framework": "cupy"}, r"use CuPy's own: cupy\.cuda\.set_allocator"),
+        ({"framework": "cupy"}, r"was removed; use CuPy's own: cupy\.cuda\.set_allocator"),
     ],
 )
 def test_options_that_cannot_be_used(options, message):

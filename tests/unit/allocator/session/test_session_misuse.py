@@ -75,7 +75,7 @@ def test_loop_that_allocates_nothing(adapter):
         ("device", "tpu", "not supported"),
         ("plan", 3, "neither a Plan nor the path"),
         ("model_name", "../x", "cannot be part of a file's name"),
-        ("framework", ("torch", "cupy"), "is not one of torch, cupy"),
+        ("framework", ("torch", "cupy"), "open one of each"),
     ],
 )
 def test_bad_options(adapter, option, value, message):
@@ -94,3 +94,8 @@ def test_a_limit_without_pages_is_not_silent(adapter):
 def test_figures_of_a_device_that_cannot_be_meant(device):
     with pytest.raises(OptionError, match="is not supported"):
         memory_stats(device)
+
+
+def test_a_removed_method_names_its_successor(adapter):
+    with open_session(adapter) as session, pytest.raises(SessionError, match=r"pgmo\.phase\("):
+        session.stage("training", asleep=[])

@@ -150,6 +150,7 @@ def test_profiles_are_distinguished(tmp_path):
         (b"\x1f\x8b\x08rubbish", "gzip file"),
         (gzip.compress(RMM.encode(), mtime=0)[:-9], "gzip file that is cut off"),
         ('{"traceEvents": []}', "pgmo cannot import; record a memory snapshot with torch.cuda"),
+        (b"\n\x04\x08\x01\x10\x02", "pgmo no longer imports; open the file with pprof"),
         ("Time,Action,Pointer,Size\n", "no allocation|"),
         ("hello world", "begins with 'hello world'; give a PyTorch memory snapshot"),
         (b"\xff\xfe\x00\x01", "begins with"),

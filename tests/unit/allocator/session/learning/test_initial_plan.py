@@ -4,7 +4,7 @@ import pytest
 
 import pgmo
 from pgmo.allocator.session.statistics import Phase
-from pgmo.errors import FileError, PlanError
+from pgmo.errors import FileError, OptionError, PlanError
 from pgmo.profiler.profile import Profile
 from tests.unit.allocator.simulated import LAYERS, Loop, SimulatedAdapter, open_session, run
 
@@ -66,3 +66,17 @@ def test_a_line_cannot_be_replayed(adapter):
 def test_a_file_that_is_not_there(adapter):
     with pytest.raises(FileError, match=r"nowhere\.pgmoplan"):
         open_session(adapter, plan="nowhere.pgmoplan").__enter__()
+
+
+@pytest.mark.parametrize(
+    ("option", "instead"),
+    [
+        ("profile", r"plan=pgmo\.plan\(profile\)"),
+        ("opening", r"plan=pgmo\.plan\(profile, opening=opening\)"),
+        ("effort", r"plan=pgmo\.plan\(session\.profile"),
+        ("memory", r"with pgmo\.managed\(\)"),
+    ],
+)
+def test_options_that_are_gone_say_what_to_use_instead(option, instead):
+    with pytest.raises(OptionError, match=f"no option '{option}'; it was removed: .*{instead}"):
+        pgmo.optimize(**{option: "something"})

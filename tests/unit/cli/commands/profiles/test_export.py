@@ -58,6 +58,13 @@ def test_plans_inside_of_a_plan_are_mentioned(source, tmp_path, capsys):
     )
 
 
+def test_a_format_that_was_removed_names_what_to_use(source, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["export", str(source), "--to", "speedscope"])
+    assert ended.value.code == 2
+    assert "speedscope was removed; `pgmo report` shows the peak" in capsys.readouterr().err
+
+
 def test_json_describes_the_file(source, capsys, reported):
     target = source.with_name("net.csv")
     assert reported("export", source, "--to", "csv") == {

@@ -73,8 +73,10 @@ def test_an_output_that_cannot_be_written(source, tmp_path, capsys):
     folder.mkdir()
     taken.touch()
     assert "there is no folder" in failure([source, "-o", missing], capsys)
-    for name in ("x.txt", "x.csv"):
-        assert "the suffix is not .pgmoplan" in failure([source, "-o", tmp_path / name], capsys, 2)
+    assert "the suffix is not .pgmoplan" in failure([source, "-o", tmp_path / "x.txt"], capsys, 2)
+    assert "`pgmo export --to csv` converts" in failure(
+        [source, "-o", tmp_path / "x.csv"], capsys, 2
+    )
     assert "is a folder; name a file in it" in failure([source, "-o", folder], capsys)
     assert "is a folder; name a file in it" in failure([source, "-o", folder, "-f"], capsys)
     assert "there is no folder" in failure([source, "-o", taken / "x.pgmoplan"], capsys)
