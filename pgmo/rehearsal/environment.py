@@ -82,9 +82,9 @@ def of_stub(library: Path) -> dict[str, str]:
 def of_compilers(folder: Path, library: Path) -> dict[str, str]:
     """Return the variables that let Triton compile for the stub, with separate compiler caches.
 
-    Each rehearsal compiles again, for two reasons. Real runs
-    must not reuse choices based on the times of kernels that compute nothing. And trying kernels
-    takes memory in the first iteration, which would be missing with a warm cache.
+    Each rehearsal compiles again, for two reasons. Real runs must not reuse choices based on the
+    times of kernels that compute nothing. And trying kernels takes memory in the first iteration,
+    which would be missing with a warm cache.
     """
     driver = folder / "driver"
     driver.mkdir(exist_ok=True)
