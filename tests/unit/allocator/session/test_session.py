@@ -8,20 +8,6 @@ from pgmo.errors import SessionError
 from tests.unit.allocator.simulated import LAYERS, Loop, open_session, run
 
 
-def test_records_four_iterations_then_serves_everything_from_slots(adapter):
-    loop = Loop(adapter, LAYERS)
-    with open_session(adapter) as session:
-        run(loop, session, 8)
-        phases = [one.phase for one in session.history]
-        assert phases == [Phase.RECORD] * 4 + [Phase.REPLAY] * 4
-        # Blocks of recorded iterations live on into the first replayed iteration, without slots.
-        assert all(one.hits == one.requests for one in session.history[4:])
-        assert session.plan.arena >= session.plan.max_load
-        assert session.profile.steady
-        loop.finish()
-    assert session.statistics["live_slot_bytes"] == 0
-
-
 def test_wrapping_and_doubly_live_blocks_are_distinguished(adapter):
     loop = Loop(adapter, LAYERS)
     with open_session(adapter) as session:

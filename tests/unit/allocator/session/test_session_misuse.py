@@ -56,19 +56,6 @@ def test_a_session_is_used_once(adapter):
         pass
 
 
-def test_session_without_an_iteration_says_so(adapter):
-    with pytest.warns(UserWarning, match="without a single iteration"), open_session(adapter):
-        pass
-
-
-def test_loop_that_allocates_nothing(adapter):
-    with open_session(adapter) as session:
-        with pytest.warns(UserWarning, match="allocate nothing"):
-            for _ in range(6):
-                session.step()
-    assert session.plan is None
-
-
 @pytest.mark.parametrize(
     ("option", "value", "message"),
     [

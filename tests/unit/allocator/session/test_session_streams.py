@@ -51,18 +51,6 @@ def train(loop, session, times):
             loop()
 
 
-def test_each_stream_is_served_from_an_arena_of_its_own(adapter):
-    loop = TwoStreams(adapter)
-    with open_session(adapter) as session:
-        train(loop, session, 8)
-        assert all(one.hit_rate == 1 for one in session.history[5:])
-        assert set(adapter.arenas) == {0, 7}
-        assert adapter.served(loop.next_batch)  # in its stream's arena, as `request` checks
-        assert session.plan.arena == sum(size for ((_, size),) in adapter.arenas.values())
-        loop.finish()
-    assert len(adapter.returned) == 2
-
-
 def test_a_block_that_is_used_on_another_stream_gets_no_slot(adapter):
     loop = TwoStreams(adapter, shares=True)
     with open_session(adapter) as session:

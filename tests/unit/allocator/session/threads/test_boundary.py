@@ -71,26 +71,6 @@ def test_ctrl_c_when_it_has_just_gone_in_leaves_it_free(monkeypatch):
     assert kept.value is not None
 
 
-def test_a_forked_child_is_free():
-    inside, go_on = threading.Event(), threading.Event()
-
-    def hold():
-        with exclusive():
-            inside.set()
-            assert go_on.wait(60)
-
-    holder = threading.Thread(target=hold)
-    holder.start()
-    assert inside.wait(60)
-    child = os.fork()
-    if child == 0:
-        with exclusive():
-            os._exit(7)
-    go_on.set()
-    holder.join()
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
-
-
 def test_ctrl_c_waits_and_comes():
     done = []
     handler = signal.getsignal(signal.SIGINT)
