@@ -1,7 +1,5 @@
 """Objects that sleep in phases: refused objects, and when objects wake or are freed."""
 
-from tests.fakecuda.pages.block_program import MIB
-from tests.fakecuda.programs import run_program
 from tests.fakecuda.sleeping.phase_program import run_parts
 
 
@@ -107,39 +105,3 @@ with pgmo.phase("rollout"):
     assert fallen >= 64 + 80 - 6
     assert risen == 80
     assert values
-
-
-def test_a_wrapped_optimizer_sleeps_and_is_refused():
-    sizes, refused, kept = run_program(
-        """
-import json, pgmo, torch
-
-class Wrapper(torch.optim.Optimizer):
-    "Wrapper like accelerate's, which does not call Optimizer.__init__."
-    def __init__(self, optimizer):
-        self.optimizer = optimizer
-    def step(self):
-        self.optimizer.step()
-
-torch.cuda.memory.change_current_allocator(pgmo.torch_allocator())
-model = torch.nn.Linear(2048, 2048, device="cuda")
-optimizer = Wrapper(torch.optim.AdamW(model.parameters()))
-model(torch.zeros(4, 2048, device="cuda")).sum().backward()
-optimizer.step()
-state = optimizer.optimizer.state[model.weight]["exp_avg"]
-state.copy_(torch.full((2048, 2048), 3.0))
-with pgmo.phase("rollout", asleep=[optimizer]) as released:
-    size = released.host
-    try:
-        optimizer.step()
-        refused = ""
-    except pgmo.errors.SessionError as error:
-        refused = str(error)
-with pgmo.phase("training"):
-    kept = bool((state.cpu() == 3).all())
-print(json.dumps([size, refused, kept]))
-""",
-    )
-    assert sizes >= 32 * MIB
-    assert refused.startswith("the state of this AdamW sleeps")
-    assert kept

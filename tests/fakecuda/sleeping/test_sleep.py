@@ -253,21 +253,6 @@ with pgmo.optimize() as session:
     assert kept
 
 
-def test_the_end_of_a_session_wakes_what_sleeps():
-    kept, asleep = run(
-        """
-with pgmo.optimize() as session:
-    train(3)
-    values = filled(states())
-    session.release(state="host")
-optimizer.step()
-report(same(states(), values), session.asleep)
-"""
-    )
-    assert kept
-    assert asleep == 0
-
-
 def test_state_in_segments_of_pytorch_stays_and_is_reported():
     awake, change = run_program(
         NETWORK.replace("torch.cuda.memory.change_current_allocator(pgmo.torch_allocator())", "")
