@@ -6,7 +6,6 @@ import pytest
 
 from pgmo.cli.catalog import COMMANDS, STAGES, module_of
 from pgmo.cli.main import main
-from pgmo.errors import PgmoError
 from pgmo.version import __version__
 
 
@@ -42,20 +41,6 @@ def test_other_exceptions_are_not_hidden(monkeypatch):
     monkeypatch.setattr("pgmo.cli.commands.profiles.stats.run", broken)
     with pytest.raises(ZeroDivisionError):
         main(["stats", "x"])
-
-
-@pytest.mark.parametrize("arguments", [["--no-color", "stats", "x"], ["stats", "x", "--no-color"]])
-def test_no_color_works_before_and_after_the_command(arguments, monkeypatch):
-    seen = []
-
-    def failing(parsed):
-        seen.append(parsed.no_color)
-        raise PgmoError("seen enough")
-
-    monkeypatch.setattr("pgmo.cli.commands.profiles.stats.run", failing)
-    monkeypatch.setenv("NO_COLOR", "")
-    assert main(arguments) == 1
-    assert seen == [True]
 
 
 def loaded_by(code):

@@ -56,8 +56,6 @@ def test_a_measured_step_makes_a_forecast(script: str, printed) -> None:
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        (["--card", "RTX 4091"], "RTX 4090"),
-        (["--vary=--batch-size"], "has no {}"),
         (["--value", "4"], "--value needs --vary"),
         (["--effective-batch", "4"], "--effective-batch needs --vary"),
         (["--learn", "2,x"], "not a list of whole numbers above 0"),

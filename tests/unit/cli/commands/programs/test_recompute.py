@@ -43,11 +43,6 @@ def chat():
     return make()
 
 
-def frozen():
-    model, inputs = make()
-    return model.requires_grad_(False), inputs
-
-
 number = 3
 """
 
@@ -124,18 +119,12 @@ def test_output_of_the_factory_is_not_in_the_object(model, run):
     ("function", "options", "code", "message"),
     [
         ("make", ["--budget", "1KiB"], 1, "no recomputation was found that keeps the step within"),
-        ("make", ["--budget", "many"], 2, "cannot read 'many' as a size"),
-        ("make", ["--budget", "0"], 2, "a share of the peak must be above 0"),
-        ("make", ["--budget", "1O%"], 2, "cannot read '1O%' as a size"),
-        ("make", ["--budget", "120%"], 2, "a share of the peak must be above 0"),
-        ("make", ["--offload", "usb"], 2, "give the name of a link"),
         ("make", ["--points", "1"], 2, "--points is 1"),
         ("make", ["-o", "step.txt"], 2, "the suffix is not .pgmoprof"),
         ("make", ["-o", "no/such/step.pgmoprof"], 1, "there is no folder"),
         ("make_nothing", [], 1, "returned a Net; it must return a tuple"),
         ("fail", [], 1, "raised KeyError: 'where is it' (net_to_recompute.py:"),
         ("leave", [], 1, "raised SystemExit: 3 (net_to_recompute.py:"),
-        ("frozen", [], 1, "no captured result of the model needs gradients"),
         ("number", [], 1, "has no function 'number'"),
         ("none", [], 1, "has no function 'none'"),
     ],

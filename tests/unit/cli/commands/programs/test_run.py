@@ -166,7 +166,6 @@ def test_a_missing_module_is_explained(tmp_path):
 @pytest.mark.parametrize(
     ("options", "code", "message"),
     [
-        (["--device", "tpu"], 2, "device='tpu' is not supported"),
         (["--plan", "none.pgmoplan"], 1, "none.pgmoplan: cannot be read"),
         (["--plan", "x.pgmoplan", "--profile-only"], 2, "cannot be combined with --plan"),
     ],
