@@ -6,32 +6,23 @@ import numpy as np
 import pytest
 
 from pgmo.packing.ordered_load import ordered_load
-from pgmo.profiler.ordering.clocks import behind
 from pgmo.profiler.ordering.order import Order
 from pgmo.profiler.profile import Profile
 from tests.unit.profiler.ordering.programs import at_random
-from tests.unit.profiler.ordering.test_clocks import profile_of
+from tests.unit.profiler.ordering.test_clocks import profile_of, ticks_behind
 
 TURNS = 4
 
 
 def heaviest(profile: Profile) -> int:
     """Return the ordered load in bytes, by trying all sets of blocks of `TURNS` iterations."""
-    streams = np.unique(profile.stream)
-    table = behind(
-        profile.order,
-        start=profile.start,
-        end=profile.end,
-        stream=profile.stream,
-        ticks=profile.ticks,
-        streams=streams,
-    )
+    streams, table = ticks_behind(profile)
     ticks, planned = profile.ticks, np.flatnonzero(profile.turns > 0)
 
     def after(one: tuple[int, int], other: tuple[int, int]) -> bool:
         """Return whether the block `other` is requested after all uses of the block `one`."""
         (row, turn), (next_row, next_turn) = one, other
-        column = int(np.flatnonzero(streams == profile.stream[next_row])[0])
+        column = streams.index(int(profile.stream[next_row]))
         at = profile.start[next_row] + next_turn * ticks
         return bool(at - turn * ticks >= table[row, column])
 
