@@ -9,7 +9,6 @@ import pytest
 from pgmo.cards import find
 from pgmo.errors import OptionError
 from pgmo.fit.evidence import Evidence
-from pgmo.fit.what_if.timing import TimedStep
 from tests.unit.fit.answers import answer, rehearse_loop
 from tests.unit.fit.loops import trial_and_error
 
@@ -92,17 +91,6 @@ def test_a_card_that_is_too_small_needs_company(monkeypatch: pytest.MonkeyPatch)
     assert row.ranks is None  # its context alone is larger
     (row,) = answer(monkeypatch, value=2, cards=(find("800 MiB"),)).cards
     assert row.ranks in (2, 4, 8)
-
-
-def test_a_measured_step_turns_a_bound_into_a_forecast(monkeypatch: pytest.MonkeyPatch) -> None:
-    bound = answer(monkeypatch, value=4, steps=100).forecast
-    forecast = answer(
-        monkeypatch, value=4, steps=100, measured=TimedStep(60.0, find("L4"))
-    ).forecast
-    assert bound is not None
-    assert forecast is not None
-    assert forecast.total == pytest.approx(6000)
-    assert bound.total < forecast.total  # type: ignore[operator]
 
 
 def test_without_a_search_there_is_no_batch(monkeypatch: pytest.MonkeyPatch) -> None:
