@@ -55,7 +55,7 @@ COMMAND_OPTIONS = {
     ("fit", "--unproved"): "call `pgmo.fit(command, prove=False)`",
     ("recompute", "--costs"): "leave it out: operator times are computed from flops and bytes",
     ("recompute", "--counts"): "subtract the resident bytes from --budget",
-    ("recompute", "--picture"): "call `plan.curve().plot()`",
+    ("recompute", "--picture"): 'call `plan.curve().plot("curve.png")`',
     ("recompute", "--planner"): "leave it out: the search begins with the best of all planners",
     ("rehearse", "--devices"): "call `pgmo.rehearsal.launch.rehearse(command, devices=...)`",
     ("rehearse", "--snapshot"): "`--save` a profile; `pgmo export --to memory-viz` converts it",

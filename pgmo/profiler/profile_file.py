@@ -149,6 +149,8 @@ def _trace_fields(own: Fields, rows: int) -> dict[str, Any]:
 
 def _marked_by(own: Fields) -> MarkedBy:
     found = own.text("marked_by")
+    if found == "metadata":  # Earlier versions counted iterations by numbers in user metadata.
+        return MarkedBy.STEPS
     if found not in set(MarkedBy):
         own.refuse(f"'marked_by' is {found[:40]!r}, must be one of {', '.join(MarkedBy)}")
     return MarkedBy(found)

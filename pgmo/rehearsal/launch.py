@@ -59,7 +59,7 @@ def rehearse(
         iterations: iterations after which the script is stopped, as `pgmo run` counts them. None
             lets the script run to its end.
         longer: seconds for which the script continues after `iterations`.
-        timeout: seconds; None for no limit.
+        timeout: maximum seconds of the rehearsal; None for no limit.
         environment: environment variables to set in addition to this process's variables.
         rank: rank of the rehearsed process, below `world`.
         save: directory for profile and plan under the script's name, as for `pgmo run --save`;

@@ -36,10 +36,8 @@ def _snapshots() -> tuple[bytes, ...]:
         device.out_of_memory(2**36, device_free=2**20)
         settings = {"expandable_segments": expandable, "roundup_power2_divisions": {"256": 2}}
         made.append(snapshot(device, annotations=annotations, settings=settings))
-    first, second = Device(metadata="step 1"), Device(number=1)
-    train(first, 1)
-    first.metadata = "step 2"
-    train(first, 1)
+    first, second = Device(), Device(number=1)
+    train(first, 2)
     first.forget(9)
     train(second, 1)
     made.append(snapshot(first, second))

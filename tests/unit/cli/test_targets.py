@@ -74,6 +74,21 @@ def test_a_script_and_its_plan_survive(json, folder, capsys):
     assert capsys.readouterr().out == ""
 
 
+def test_a_factory_survives_its_profile(folder, capsys):
+    pytest.importorskip("torch")
+    before = (folder / "factory.py").read_text()
+    os.symlink("factory.py", "step.pgmoprof")
+    command = ["recompute", "factory.py:make", "-o", "step.pgmoprof"]
+    assert main([*command, "-f"]) == 2
+    assert (folder / "factory.py").read_text() == before
+    os.unlink("step.pgmoprof")
+    (folder / "step.pgmoprof").write_text("mine")
+    assert main(command) == 1
+    assert "pass --force" in capsys.readouterr().err
+    assert main([*command, "-f"]) == 0
+    Profile.load("step.pgmoprof")
+
+
 @pytest.mark.parametrize("suffix", [".pgmoprof", ".pgmoplan"])
 @pytest.mark.parametrize(
     "command",

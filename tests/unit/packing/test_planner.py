@@ -220,7 +220,9 @@ def test_every_stream_has_a_packing_before_any_has_a_second(monkeypatch):
     ("effort", "blocks", "tries"),
     [("fast", 1000, 1), ("fast", 999, len(PACKERS)), ("balanced", 1000, len(PACKERS))],
 )
-def test_fast_effort_runs_no_more_packers_near_the_bound(monkeypatch, effort, blocks, tries):
+def test_fast_effort_runs_one_packer_for_many_blocks_near_the_bound(
+    monkeypatch, effort, blocks, tries
+):
     small = np.full(blocks, 8)
     small[0] = 1 << 20
     offset = np.concatenate([[0], (1 << 20) + 8 * np.arange(blocks - 1)])

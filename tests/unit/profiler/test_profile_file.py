@@ -206,3 +206,8 @@ def test_the_origin_of_iteration_marks_is_kept(tmp_path, marked_by):
     trace = replace(Trace.from_columns(kind=[8], address=[0], size=[0]), marked_by=marked_by)
     replace(small_profile(), trace=trace).save(tmp_path / "a.pgmoprof")
     assert Profile.load(tmp_path / "a.pgmoprof").trace.marked_by == marked_by
+
+
+def test_marks_by_metadata_of_an_earlier_version_are_steps(tmp_path):
+    write_with_trace(tmp_path / "a.pgmoprof", marked_by="metadata")
+    assert Profile.load(tmp_path / "a.pgmoprof").trace.marked_by == MarkedBy.STEPS

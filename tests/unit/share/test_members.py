@@ -1,9 +1,11 @@
 """Tests that a process is one member of a card, no matter how often it connects."""
 
+import errno
 import os
 
 import pytest
 
+from pgmo.errors import ShareError
 from pgmo.share.handshake import shake_hands
 from pgmo.share.member import Member
 from pgmo.share.protocol import encode
@@ -134,4 +136,19 @@ def test_a_new_process_with_an_old_number_is_another_member(serve, address, monk
     met = connected(address, held=100)[0]
     (member,) = members(address)
     assert (member["held"], member["turns"]) == (100, 0)
+    met.close()
+
+
+def test_a_process_that_cannot_be_watched_is_refused(serve, address, monkeypatch):
+    serve()
+    with monkeypatch.context() as patch:
+
+        def without_descriptor(_pid):
+            raise OSError(errno.EMFILE, "no descriptor is left")
+
+        patch.setattr(os, "pidfd_open", without_descriptor)
+        with pytest.raises(ShareError, match="refuses: the broker has no file descriptor left"):
+            shake_hands(address, HELLO)
+    assert members(address) == []
+    met, _, _ = connected(address)
     met.close()

@@ -131,7 +131,7 @@ def _call(plan: "RecomputePlan", arguments: argparse.Namespace) -> str:
 
 
 def _target(arguments: argparse.Namespace) -> Path | None:
-    """Return the path of the profile, which is checked before planning; None without one."""
+    """Check the output file before planning. Return its path, or None."""
     if not arguments.output:
         return None
     check_suffix(arguments.output, ".pgmoprof")

@@ -50,7 +50,6 @@ class Device:
     number: int = 0
     expandable: bool = False
     events: list[dict[str, Any]] = field(default_factory=list)
-    metadata: str = ""
     clock: int = 1_700_000_000_000_000
     segments: list[dict[str, int]] = field(default_factory=list)
     blocks: dict[int, dict[str, Any]] = field(default_factory=dict)
@@ -182,7 +181,7 @@ class Device:
                 "stream": stream,
                 "time_us": self.clock,
                 "compile_context": "N/A",
-                "user_metadata": self.metadata,
+                "user_metadata": "",
                 "frames": self._stack(frames),
             }
         )
