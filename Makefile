@@ -45,12 +45,13 @@ demo: $(READY)  ## train a ResNet without and with pgmo, on the CPU, and compare
 test: lint  ## run the tests that need neither a GPU nor a CUDA build of PyTorch, without slow tests
 	$(RUN)/python -m pytest $(PARALLEL) --doctest-modules --nbmake $(QUICK_NOTEBOOKS) tests pgmo -m "not slow"
 
-test-all: lint  ## run all tests: also slow ones, sanitizers, the stub runtime, a million corrupted files
+test-all: lint  ## run all tests: also slow ones, sanitizers, the stub runtime, 100,000 corrupted files
 	$(RUN)/python -m pytest $(PARALLEL) --doctest-modules --nbmake notebooks tests pgmo
-	$(MAKE) sanitize fuzz share-kills
+	$(MAKE) sanitize share-kills
+	$(MAKE) fuzz FUZZ_INPUTS=100000
 	$(MAKE) test-fakecuda FAKECUDA_ARGUMENTS="-m ''"
 
-fuzz: $(READY)  ## read a million corrupted files (FUZZ_INPUTS=)
+fuzz: $(READY)  ## read a million corrupted files, which takes hours (FUZZ_INPUTS=)
 	$(RUN)/python -m tests.fuzz --inputs $(FUZZ_INPUTS)
 
 share-kills: $(READY)  ## kill clients and brokers of `pgmo share` a thousand times (KILLS=)
