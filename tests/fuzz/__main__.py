@@ -59,7 +59,7 @@ def _lines(figures: Figures) -> list[str]:
         f"slowest   {figures.slowest[0]:.2f} s of the processor, input {figures.slowest[1]}"
     )
     lines.append(
-        f"memory    {figures.memory[0]:.0f} bytes for one of the file and of 50 KiB more, input "
+        f"memory    {figures.memory[0]:.0f} bytes for one of the file and of 150 KiB more, input "
         f"{figures.memory[1]}; a process had {figures.resident / 2**20:.0f} MiB"
     )
     lines.append(f"failures  {len(figures.failures)}")

@@ -26,9 +26,10 @@ HANGS_AFTER = 300
 MEASURED = 16
 """Memory is measured for one of so many inputs, and for all large ones, as it takes long."""
 
-FLOOR = 8 * 2**20
+FLOOR = 24 * 2**20
 RATIO = 160
-"""Bytes of memory that any input may take, and further bytes for each byte of the file."""
+"""Bytes of memory that any input may take, and further bytes for each byte of the file. A small
+profile may declare 2**20 ticks, and two arrays of this length take 16 MiB."""
 
 _MOST_MEMORY = 2**30
 _LARGE = 16_000
