@@ -40,7 +40,7 @@ def cards(answer: Answer) -> str:
     made = table(
         [columns[at] for at in filled],
         [[row[at] for at in filled] for row in rows],
-        numbers=(1, 2, 5, 6),
+        numbers=[place for place, at in enumerate(filled) if at in (1, 2, 5, 6)],
     )
     return f'{made}<p class="quiet">{note}</p>'
 
@@ -61,7 +61,10 @@ def table(
     marked: Sequence[bool] = (),
 ) -> str:
     """Return a table; `numbers` are right-aligned columns, and `marked` rows are highlighted."""
-    head = "".join(f"<th>{escape(one)}</th>" for one in headings)
+    head = []
+    for column, heading in enumerate(headings):
+        name = ' class="number"' if column in numbers else ""
+        head.append(f"<th{name}>{escape(heading)}</th>")
     body = []
     for at, row in enumerate(rows):
         cells = []
@@ -72,6 +75,6 @@ def table(
         least = ' class="least"' if at < len(marked) and marked[at] else ""
         body.append(f"<tr{least}>{''.join(cells)}</tr>")
     return (
-        f'<div class="scroll"><table><thead><tr>{head}</tr></thead>'
+        f'<div class="scroll"><table><thead><tr>{"".join(head)}</tr></thead>'
         f"<tbody>{''.join(body)}</tbody></table></div>"
     )

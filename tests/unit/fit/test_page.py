@@ -71,3 +71,10 @@ def test_a_job_may_take_less_without_pgmo(monkeypatch: pytest.MonkeyPatch) -> No
     reserved: dict[str, int] = {"default": 1 << 20, "expandable": 3 << 20, "pgmo": 3 << 20}
     need = replace(found.need, reserved=reserved)
     assert "2.00 MiB less" in page(replace(found, need=need))
+
+
+def test_numbers_and_their_headings_are_right_aligned(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = page(answer(monkeypatch, value=4, cards=()))
+    assert '<th class="number">usable</th>' in text
+    assert "<th>time</th>" in text  # Also without the column of largest values.
+    assert "largest --" not in text
